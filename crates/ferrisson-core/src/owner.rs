@@ -60,15 +60,15 @@ pub(crate) struct OwnerIds {
 }
 
 impl OwnerIds {
-    pub(crate) fn new() -> Self {
-        Self { client: Uuid::new_v4(), next: AtomicU64::new(1) }
+    pub(crate) fn new(client: Uuid) -> Self {
+        Self { client, next: AtomicU64::new(1) }
     }
 
     pub(crate) fn fresh(&self) -> OwnerId {
         OwnerId::new(self.client, self.next.fetch_add(1, Ordering::Relaxed))
     }
 
-    pub(crate) fn client(&self) -> Uuid {
+    pub(crate) const fn client(&self) -> Uuid {
         self.client
     }
 }
@@ -106,7 +106,7 @@ mod tests {
 
     #[test]
     fn owners_are_fresh_and_compare_with_their_text() {
-        let owners = OwnerIds::new();
+        let owners = OwnerIds::new(Uuid::new_v4());
         let (a, b) = (owners.fresh(), owners.fresh());
         assert_ne!(a, b);
         assert_eq!(a, *a.to_string().as_str());
