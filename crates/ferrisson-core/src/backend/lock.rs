@@ -57,7 +57,8 @@ pub trait LockBackend: Debug + Send + Sync + 'static {
     /// again: a request of it that is still under way will find [`Attempt::Abandoned`].
     ///
     /// Remembered for [`ABANDON_MEMORY`](super::ABANDON_MEMORY). Safe to repeat. Freeing the lock
-    /// comes first, and is done even if the store has no memory to remember the owner.
+    /// comes first, and is done even if the store has no memory to remember the owner. The owner is
+    /// remembered also if the key holds a value of another type.
     async fn abandon(&self, lock: &LockKey, owner: OwnerId) -> Result<Release, BackendError>;
 
     /// Extends leases: each lock that is still held by its owner gets the requested lease from
@@ -81,7 +82,8 @@ pub trait LockBackend: Debug + Send + Sync + 'static {
     /// Who holds the lock.
     async fn inspect(&self, lock: &LockKey) -> Result<Option<LockInfo>, BackendError>;
 
-    /// Frees the lock whoever holds it, and signals the topic. `true` if it was held.
+    /// Frees the lock whoever holds it, and signals the topic. `true` if it was held. A value of
+    /// another type is not touched.
     async fn force_release(&self, lock: &LockKey) -> Result<bool, BackendError>;
 }
 

@@ -8,7 +8,8 @@ use crate::{name::Name, owner::OwnerId};
 /// The atomic operations behind a counting semaphore. See the [contract](super).
 ///
 /// The count can be negative, and an absent semaphore counts as zero. Signals carry no number:
-/// a waiter that is woken asks again.
+/// a waiter that is woken asks again. A value that is no decimal integer is refused with
+/// [`Other`](crate::Refusal::Other).
 #[async_trait]
 pub trait SemaphoreBackend: Debug + Send + Sync + 'static {
     /// Takes `permits` for `owner` if that many are available, all or none.

@@ -49,10 +49,10 @@ impl State {
         owner: OwnerId,
         now: u64,
     ) -> Result<Release, Rejection> {
-        let release = self.release(lock, owner, now)?;
+        let release = self.release(lock, owner, now);
         let until = Some(end_of(ABANDON_MEMORY, now));
         self.abandoned.put((lock.clone(), owner), (), until, now);
-        Ok(release)
+        release
     }
 
     pub(crate) fn renew(
@@ -93,7 +93,9 @@ impl State {
     }
 
     pub(crate) fn force_release(&mut self, lock: &LockKey, now: u64) -> Result<bool, Rejection> {
-        Ok(self.objects.remove(&lock.name, now).is_some())
+        let was_held = self.hold(lock, now)?.is_some();
+        self.objects.remove(&lock.name, now);
+        Ok(was_held)
     }
 
     /// The hold that makes the lock not free.
@@ -260,11 +262,14 @@ mod tests {
             let (asked, wrong) = (lock(asked), Rejection::WrongType);
             assert_eq!(state.acquire(&asked, owner(2), TTL, 0), Err(wrong));
             assert_eq!(state.release(&asked, owner(1), 0), Err(wrong));
-            assert_eq!(state.abandon(&asked, owner(1), 0), Err(wrong));
             assert_eq!(renew(&mut state, asked.kind, 1, 0), Err(wrong));
             assert_eq!(state.set_holds(&asked, owner(1), 2, 0), Err(wrong));
             assert_eq!(state.inspect(&asked, 0), Err(wrong));
-            assert_eq!(state.keys(0), ["x"], "nothing is changed or remembered");
+            assert_eq!(state.force_release(&asked, 0), Err(wrong));
+            assert_eq!(state.keys(0), ["x"], "nothing is changed");
+            assert_eq!(state.abandon(&asked, owner(1), 0), Err(wrong));
+            assert_eq!(state.acquire(&asked, owner(1), TTL, 0), Ok(Attempt::Abandoned));
+            assert_eq!(state.release(&lock(held), owner(1), 0), Ok(Release::Released));
         }
     }
 
