@@ -168,6 +168,8 @@ impl Drop for Server {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
 
     #[tokio::test]
