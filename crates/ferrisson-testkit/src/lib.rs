@@ -1,10 +1,16 @@
 //! What the tests of ferrisson stand on: real servers, broken networks and checkers.
 
+pub mod cancel;
+pub mod check;
+pub mod faulty;
+pub mod history;
+mod observed;
 mod poll;
 pub mod raw;
 pub mod server;
 
 pub use self::{
+    observed::Observed,
     poll::poll_until,
     raw::{Raw, Value},
     server::{Cluster, Sentinel, Server, shared},
