@@ -151,7 +151,8 @@ impl Raw {
     ///
     /// Calls made inside scripts are counted too, each under its own name, and so they are in
     /// `total_commands_processed`. The entries `eval`, `evalsha`, `subscribe` and the like, which
-    /// scripts cannot call, are exact; for all that clients send, count in a proxy.
+    /// scripts cannot call, are exact; for all that clients send, see
+    /// [`Proxy::counts`](crate::Proxy::counts).
     ///
     /// # Errors
     /// The connection broke.
@@ -273,10 +274,8 @@ pub(crate) fn encode<A: AsRef<[u8]>>(args: &[A]) -> Vec<u8> {
 fn read_value(stream: &mut BufReader<TcpStream>) -> BoxFuture<'_, io::Result<Value>> {
     Box::pin(async move {
         let mut line = String::new();
-        if stream.read_line(&mut line).await? == 0 {
-            return Err(io::ErrorKind::UnexpectedEof.into());
-        }
-        let line = line.trim_end_matches(['\r', '\n']);
+        stream.read_line(&mut line).await?;
+        let line = line.strip_suffix("\r\n").ok_or(io::ErrorKind::UnexpectedEof)?;
         let (kind, rest) = line.split_at_checked(1).ok_or_else(|| invalid("an empty line"))?;
         let number = || rest.parse::<i64>().map_err(|_| invalid(line));
         Ok(match kind {

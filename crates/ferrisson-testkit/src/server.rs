@@ -13,6 +13,7 @@ use std::{
 
 use nix::sys::signal::Signal;
 
+pub(crate) use self::builder::free_port;
 use self::leash::Leash;
 pub use self::{
     builder::ServerBuilder,

@@ -178,7 +178,8 @@ fn find_binary() -> io::Result<PathBuf> {
     })
 }
 
-fn free_port() -> u16 {
+/// A loopback port that was free a moment ago.
+pub(crate) fn free_port() -> u16 {
     loop {
         let port = rand::random_range(PORTS);
         let free = |port| TcpListener::bind((Ipv4Addr::LOCALHOST, port)).is_ok();
