@@ -1,0 +1,17 @@
+-- Extends the leases of reentrant locks that their owners still hold.
+--
+-- KEYS     locks: hash, owner -> holds
+-- ARGV     for each lock its owner and the lease in ms
+--
+-- Returns  for each lock 1 renewed, 0 not held, or the text of an error
+
+local replies = {}
+for i, key in ipairs(KEYS) do
+    local reply = redis.pcall('hexists', key, ARGV[2 * i - 1])
+    if reply == 1 then
+        reply = redis.pcall('pexpire', key, ARGV[2 * i])
+    end
+    -- One bad key must not fail the others, and a list cannot hold an error.
+    replies[i] = type(reply) == 'table' and reply.err or reply
+end
+return replies
