@@ -24,3 +24,6 @@ pub use self::{
     connection::FredConnection,
     error::ConnectError,
 };
+
+/// The backend: the shared format over a [`FredConnection`].
+pub type FredBackend = ferrisson_protocol::RedisBackend<FredConnection>;

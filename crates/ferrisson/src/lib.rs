@@ -54,7 +54,7 @@
 //!
 //! | feature | default | |
 //! | --- | --- | --- |
-//! | `fred` | yes | Redis and Valkey through the client fred: `connect`, and the module `fred` |
+//! | `fred` | yes | Redis and Valkey through the client fred: [`connect`], [`connect_lazy`], and the module [`fred`] |
 //! | `rustls` | yes | TLS (`rediss://`) by rustls |
 //! | `json` | yes | the codec `Json`, and [`Client::bucket`] |
 //! | `memory` | yes | [`MemoryBackend`], in this process: for tests and a first look |
@@ -65,7 +65,26 @@
 //! A backend is a set of small atomic operations that never wait; the engine above does the rest.
 //! The contract is in [`backend`].
 
+#[cfg(feature = "fred")]
+mod connect;
+
+#[cfg(feature = "fred")]
+pub use self::connect::{connect, connect_lazy};
+#[cfg(feature = "fred")]
+pub mod fred;
+
 #[doc(inline)]
 pub use ferrisson_core::*;
+/// Redis and Valkey through the client fred.
+#[cfg(feature = "fred")]
+pub use ferrisson_fred as fred;
 #[cfg(feature = "memory")]
 pub use ferrisson_memory::MemoryBackend;
+
+#[cfg(feature = "fred")]
+pub use self::fred::{connect, connect_lazy};
+
+/// The code of the README is compiled.
+#[cfg(all(doctest, feature = "fred", feature = "memory"))]
+#[doc = include_str!("../../../README.md")]
+struct Readme;
