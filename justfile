@@ -1,0 +1,21 @@
+# The same tasks as `cargo xtask`, for those who use just.
+
+# List the tasks.
+default:
+    @just --list
+
+# Run the whole test suite; find or install a Redis server first.
+test *args:
+    cargo xtask test {{ args }}
+
+# Run it, and the conformance suite on all server versions.
+test-servers:
+    cargo xtask test --servers all
+
+# Check format, lints, features and documentation.
+check:
+    cargo xtask check
+
+# Do all that the gate does.
+ci:
+    .ci/run
