@@ -14,7 +14,7 @@ use std::collections::BTreeMap;
 use bytes::Bytes;
 use ferrisson_core::{
     Name, OwnerId, Refusal,
-    backend::{BackendError, Expiry, Failure, LockKey},
+    backend::{BackendError, Expiry, Failure},
 };
 
 use crate::expiring::{Entry, Expiring, end_of};
@@ -23,8 +23,8 @@ use crate::expiring::{Entry, Expiring, end_of};
 #[derive(Debug, Default)]
 pub(crate) struct State {
     objects: Expiring<Name, Value>,
-    /// Owners that are never granted a lock again.
-    abandoned: Expiring<(LockKey, OwnerId), ()>,
+    /// Owners that are never granted the lock of this name again, of whatever kind.
+    abandoned: Expiring<(Name, OwnerId), ()>,
     /// What owners have of a semaphore.
     grants: Expiring<(Name, OwnerId), Grant>,
 }
@@ -75,7 +75,7 @@ impl State {
     pub(crate) fn keys(&self, now: u64) -> Vec<String> {
         let objects = self.objects.keys(now).map(Name::to_string);
         let abandoned = self.abandoned.keys(now);
-        let abandoned = abandoned.map(|(lock, owner)| format!("abandoned:{}:{owner}", lock.name));
+        let abandoned = abandoned.map(|(name, owner)| format!("abandoned:{name}:{owner}"));
         let grants = self.grants.keys(now).map(|(name, owner)| format!("permits:{name}:{owner}"));
         let mut keys: Vec<_> = objects.chain(abandoned).chain(grants).collect();
         keys.sort_unstable();
@@ -106,7 +106,7 @@ impl State {
 mod tests {
     use std::time::Duration;
 
-    use ferrisson_core::backend::{Attempt, Condition, LockKind, PermitAttempt};
+    use ferrisson_core::backend::{Attempt, Condition, LockKey, LockKind, PermitAttempt};
     use uuid::Uuid;
 
     use super::*;

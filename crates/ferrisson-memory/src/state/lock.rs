@@ -18,7 +18,7 @@ impl State {
         lease: Duration,
         now: u64,
     ) -> Result<Attempt, Rejection> {
-        if self.abandoned.contains(&(lock.clone(), owner), now) {
+        if self.abandoned.contains(&(lock.name.clone(), owner), now) {
             return Ok(Attempt::Abandoned);
         }
         let until = Some(end_of(lease, now));
@@ -51,7 +51,7 @@ impl State {
     ) -> Result<Release, Rejection> {
         let release = self.release(lock, owner, now);
         let until = Some(end_of(ABANDON_MEMORY, now));
-        self.abandoned.put((lock.clone(), owner), (), until, now);
+        self.abandoned.put((lock.name.clone(), owner), (), until, now);
         release
     }
 
