@@ -161,14 +161,14 @@ impl ServerBuilder {
     }
 }
 
-/// The program to start: `FERRISSON_REDIS_SERVER`, or `redis-server` on the path.
+/// The program to start: `FERRISSON_REDIS_SERVER`, or a server on the path.
 fn find_binary() -> io::Result<PathBuf> {
     if let Some(path) = env::var_os("FERRISSON_REDIS_SERVER") {
         return Ok(path.into());
     }
     let path = env::var_os("PATH").unwrap_or_default();
-    let found = env::split_paths(&path).map(|dir| dir.join("redis-server")).find(|p| p.is_file());
-    found.ok_or_else(|| {
+    let find = |name| env::split_paths(&path).map(|dir| dir.join(name)).find(|path| path.is_file());
+    find("redis-server").or_else(|| find("valkey-server")).ok_or_else(|| {
         io::Error::new(
             io::ErrorKind::NotFound,
             "there is no redis-server on the path. `cargo xtask test` installs it, or: \

@@ -26,8 +26,7 @@ impl Sentinel {
         let port = master.port().to_string();
         let mut nodes = vec![master];
         for _ in 0..2 {
-            let replica =
-                builder().arg("--replicaof").arg(format!("127.0.0.1 {port}")).start().await;
+            let replica = builder().arg("--replicaof").arg("127.0.0.1").arg(&port).start().await;
             nodes.push(replica);
         }
         for replica in &nodes[1..] {
