@@ -1,43 +1,24 @@
 use ferrisson_core::Client;
-use ferrisson_fred::{ConnectError, FredBackend, FredConnection};
 
-/// Connects to the server, sentinels or cluster at `url`, with the default settings.
-///
-/// `redis://user:password@host:port/database`, with TLS `rediss://`; [`FredBuilder`] has the other
-/// forms and the settings of the connection, [`Client::builder`] those of the client:
-///
-/// ```no_run
-/// # use std::time::Duration;
-/// use ferrisson::{Client, fred::{FredBackend, FredConnection}};
-///
-/// # async fn example() -> Result<(), Box<dyn std::error::Error>> {
-/// let connection = FredConnection::builder("redis://127.0.0.1:6379")
-///     .command_timeout(Duration::from_millis(500))
-///     .connect()
-///     .await?;
-/// let client = Client::builder(FredBackend::new(connection))
-///     .watchdog_lease(Duration::from_secs(10))
-///     .build()?;
-/// # Ok(())
-/// # }
-/// ```
-///
-/// [`FredBuilder`]: ferrisson_fred::FredBuilder
+use crate::fred::{ConnectError, FredBackend, FredConnection};
+
+/// Connects to the server at a URL, such as `redis://:password@host:6379`. One client is enough for
+/// a process.
 ///
 /// # Cancel safety
 ///
-/// Cancel safe: a dropped call leaves no connection.
+/// Cancel safe: dropping the future closes what was open.
 ///
 /// # Errors
 ///
-/// [`ConnectError`]: a URL that cannot be understood, a server that is not reached in time or does
-/// not accept the credentials.
+/// [`ConnectError`] says whether the URL, the credentials or the network are to blame.
 ///
 /// # Examples
 ///
 /// ```no_run
 /// # async fn example() -> Result<(), Box<dyn std::error::Error>> {
 /// let client = ferrisson::connect("redis://:123@127.0.0.1:6379").await?;
+/// let guard = client.lock("orders:42").lock().await?;
 /// # Ok(())
 /// # }
 /// ```
@@ -46,14 +27,17 @@ pub async fn connect(url: &str) -> Result<Client, ConnectError> {
     Ok(Client::new(FredBackend::new(connection)))
 }
 
-/// As [`connect`], without waiting for the server, which may be away for now: connects in the
-/// background, and again after every outage. Until it is there, calls fail with
-/// [`Error::Unavailable`](ferrisson_core::Error::Unavailable) within their time. Has to be called
-/// within a tokio runtime.
+/// As [`connect`], but without waiting for the server, which may be away: it is connected to in the
+/// background, and until then calls ride it out for the client's patience or fail without being
+/// executed.
 ///
 /// # Errors
 ///
-/// [`ConnectError`] for a URL that cannot be understood.
+/// [`ConnectError`] for a URL that can never work.
+///
+/// # Panics
+///
+/// Outside of a tokio runtime.
 pub fn connect_lazy(url: &str) -> Result<Client, ConnectError> {
     let connection = FredConnection::builder(url).connect_lazy()?;
     Ok(Client::new(FredBackend::new(connection)))

@@ -67,22 +67,16 @@
 
 #[cfg(feature = "fred")]
 mod connect;
-
-#[cfg(feature = "fred")]
-pub use self::connect::{connect, connect_lazy};
 #[cfg(feature = "fred")]
 pub mod fred;
 
 #[doc(inline)]
 pub use ferrisson_core::*;
-/// Redis and Valkey through the client fred.
-#[cfg(feature = "fred")]
-pub use ferrisson_fred as fred;
 #[cfg(feature = "memory")]
 pub use ferrisson_memory::MemoryBackend;
 
 #[cfg(feature = "fred")]
-pub use self::fred::{connect, connect_lazy};
+pub use self::connect::{connect, connect_lazy};
 
 /// The code of the README is compiled.
 #[cfg(all(doctest, feature = "fred", feature = "memory"))]
