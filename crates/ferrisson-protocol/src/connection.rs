@@ -58,7 +58,7 @@ pub enum Reply {
     /// Bytes: a bulk string, or the text of a status reply such as `OK`.
     Bytes(Bytes),
     /// A list.
-    Array(Vec<Reply>),
+    Array(Vec<Self>),
 }
 
 /// Why a call has no reply.

@@ -62,7 +62,7 @@ fn beside(prefix: &str, name: &Name, suffix: &str) -> Bytes {
     } else if !bytes.iter().any(|byte| matches!(byte, b'{' | b'}')) {
         format!("{prefix}:{{{name}}}:{suffix}")
     } else {
-        // Braces that are no tag, so that the name can be neither part of one nor follow one.
+        // Braces that are no tag: one of another text that leads to the same slot.
         format!("{prefix}@{{{}}}:{name}:{suffix}", tag_for(slot::of(bytes)))
     };
     key.into()
@@ -143,6 +143,9 @@ mod tests {
     }
 
     proptest! {
+        // Each case searches three tags.
+        #![proptest_config(ProptestConfig::with_cases(64))]
+
         #[test]
         fn our_own_keys_share_the_slot_of_any_name(name in "[{}ab:@é0]{1,8}|.{1,40}") {
             assert_beside(&name);

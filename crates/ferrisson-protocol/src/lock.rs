@@ -24,7 +24,7 @@ use crate::{
 #[derive(Debug)]
 struct Kind {
     channel: fn(&Name) -> String,
-    holder: fn(&Reply) -> Result<Option<(String, u32)>, BackendError>,
+    holder: fn(&Reply) -> Result<Option<Holder>, BackendError>,
     acquire: &'static Script,
     release: &'static Script,
     abandon: &'static Script,
@@ -127,6 +127,9 @@ impl<C: Connection> LockBackend for RedisBackend<C> {
     }
 }
 
+/// An owner and how often it has entered.
+type Holder = (String, u32);
+
 /// A renewal and its place among the requests.
 type Numbered<T> = (usize, T);
 
@@ -220,7 +223,7 @@ fn renewal_of_one(reply: &Reply) -> Result<Renewal, BackendError> {
 
 /// The holder of a hash: its first field with a number. A read/write lock of Redisson has a field
 /// `mode` beside those of its holders, and no field of a foreign hash need have a number.
-fn first_field(reply: &Reply) -> Result<Option<(String, u32)>, BackendError> {
+fn first_field(reply: &Reply) -> Result<Option<Holder>, BackendError> {
     let Reply::Array(items) = reply else { return Err(unexpected(reply)) };
     let mut fields = Vec::with_capacity(items.len() / 2);
     for pair in items.chunks(2) {
@@ -235,7 +238,7 @@ fn first_field(reply: &Reply) -> Result<Option<(String, u32)>, BackendError> {
 }
 
 /// The holder of a string, who cannot have entered more than once.
-fn whole_value(reply: &Reply) -> Result<Option<(String, u32)>, BackendError> {
+fn whole_value(reply: &Reply) -> Result<Option<Holder>, BackendError> {
     match reply {
         Reply::Bytes(owner) => Ok(Some((String::from_utf8_lossy(owner).into_owned(), 1))),
         Reply::Nil => Ok(None),

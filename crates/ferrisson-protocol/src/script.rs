@@ -119,7 +119,8 @@ mod tests {
 
     /// The numbers `n` in `word[n]`.
     fn indices(text: &str, word: &str) -> BTreeSet<usize> {
-        let parts = text.split(&format!("{word}[")).skip(1);
+        let open = format!("{word}[");
+        let parts = text.split(open.as_str()).skip(1);
         parts.filter_map(|part| part.split(']').next()?.parse().ok()).collect()
     }
 

@@ -84,8 +84,8 @@ fn channel(name: &Name) -> Bytes {
     keys::semaphore_channel(name).into()
 }
 
-fn decimal(number: impl ToString) -> Bytes {
-    number.to_string().into()
+fn decimal(number: impl Into<i64>) -> Bytes {
+    number.into().to_string().into()
 }
 
 fn attempt(reply: &Reply) -> Result<PermitAttempt, BackendError> {
