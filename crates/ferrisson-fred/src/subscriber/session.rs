@@ -54,6 +54,9 @@ impl Session {
             result = self.reconnects.recv() => result.map(drop),
             result = self.errors.recv() => result.map(drop),
         };
+        // One loss can be told in several ways; it is the same loss.
+        self.reconnects = self.reconnects.resubscribe();
+        self.errors = self.errors.resubscribe();
         !matches!(result, Err(RecvError::Closed))
     }
 

@@ -102,9 +102,10 @@ impl Task {
     }
 
     fn lose_all(&mut self) {
+        // Those who are not live yet look again anyway once they are.
+        self.gap |= self.channels.has_live();
         self.channels.set_all_dead();
         self.lingering.clear();
-        self.gap = true;
     }
 
     async fn reconcile(&mut self) {
