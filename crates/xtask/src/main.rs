@@ -2,6 +2,7 @@
 
 mod check;
 mod ci;
+mod mutants;
 mod redis;
 mod servers;
 mod test;
@@ -25,6 +26,8 @@ enum Task {
     Test(test::Options),
     /// Check format, lints, features and documentation.
     Check,
+    /// Break the code in many ways, and see that the tests find each.
+    Mutants(mutants::Options),
     /// Do all that the gate does.
     Ci(ci::Options),
 }
@@ -33,6 +36,7 @@ fn main() -> ExitCode {
     let result = match Cli::parse().task {
         Task::Test(options) => test::run(&options),
         Task::Check => check::run(),
+        Task::Mutants(options) => mutants::run(&options),
         Task::Ci(options) => ci::run(&options),
     };
     match result {
