@@ -1,1 +1,4 @@
 //! Shared pieces of the suites.
+
+pub mod real;
+pub mod worker;

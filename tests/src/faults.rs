@@ -1,0 +1,6 @@
+//! What must hold when messages, connections and servers fail: real servers, and a proxy in front
+//! of them that breaks the network. The ids are those of the table of fault cases in the book.
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+#[path = "faults/messages.rs"]
+mod messages;
