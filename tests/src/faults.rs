@@ -4,3 +4,7 @@
 
 #[path = "faults/messages.rs"]
 mod messages;
+#[path = "faults/servers.rs"]
+mod servers;
+#[path = "faults/zombies.rs"]
+mod zombies;
