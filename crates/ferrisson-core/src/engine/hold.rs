@@ -156,9 +156,14 @@ impl Hold {
         }
     }
 
-    pub(crate) fn lose(&self, reason: LossReason) {
-        self.locked().lost.get_or_insert(reason);
+    /// Ends the hold, if it has not ended before; answers how it did.
+    pub(crate) fn lose(&self, reason: LossReason) -> LossReason {
+        let mut state = self.locked();
+        state.check_clock();
+        let reason = *state.lost.get_or_insert(reason);
+        drop(state);
         self.changed.notify_waiters();
+        reason
     }
 
     pub(crate) fn error(&self, reason: LossReason) -> Error {
@@ -264,8 +269,11 @@ impl Hold {
                     if state.renew_for.is_some() {
                         state.renew_for = Some(lease);
                     }
-                    // A shorter lease counts from the moment when it may be executed.
+                    // A shorter lease counts from the moment when it may be executed, for those
+                    // who wait for the loss, too.
                     state.valid_until = state.valid_until.min(valid_until(Instant::now(), lease));
+                    drop(state);
+                    self.changed.notify_waiters();
                     return Ok(());
                 }
             }

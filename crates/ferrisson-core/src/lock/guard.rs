@@ -188,10 +188,7 @@ impl LockGuard {
         };
         match Completing::new(hold.context(), request).await {
             (Ok(Renewal::Renewed), share) => Ok(Self::new(share)),
-            (Ok(Renewal::NotHeld), _) => {
-                hold.lose(LossReason::Taken);
-                Err(hold.error(LossReason::Taken))
-            }
+            (Ok(Renewal::NotHeld), _) => Err(hold.error(hold.lose(LossReason::Taken))),
             (Err(error), _) => Err(Error::of("re-entry", self.name(), error)),
         }
     }
@@ -248,10 +245,7 @@ async fn unlock(held: HeldLock) -> Result<()> {
         let reply = hold.context().backend.set_holds(hold.key(), hold.owner(), holds).await;
         return match reply {
             Ok(Renewal::Renewed) => Ok(()),
-            Ok(Renewal::NotHeld) => {
-                hold.lose(LossReason::Taken);
-                Err(hold.error(LossReason::Taken))
-            }
+            Ok(Renewal::NotHeld) => Err(hold.error(hold.lose(LossReason::Taken))),
             Err(error) => Err(Error::of("release", name, error)),
         };
     }
