@@ -91,8 +91,8 @@ fn losses<'a>(claims: &'a [Claim], truths: &'a [Interval]) -> Vec<(&'a Interval,
     let lost = claims.iter().filter(|claim| claim.ending == Ending::Lost);
     lost.filter_map(|Claim { interval, .. }| {
         let of_name = truths.get(&*interval.name)?;
-        // Sorted by start: those before the claim cannot be the next.
-        let first = of_name.partition_point(|truth| truth.from < interval.from);
+        // Sorted by start. What began when the claim did can have come, and gone, before it.
+        let first = of_name.partition_point(|truth| truth.from <= interval.from);
         let next = of_name[first..].iter().find(|truth| truth.owner != interval.owner)?;
         Some((interval, *next))
     })
@@ -182,7 +182,11 @@ mod tests {
 
     #[test]
     fn a_loss_that_is_told_after_the_next_grant_is_found() {
-        let truths = [interval("x", "a", 0, 10), interval("x", "b", 12, 20)];
+        let truths = [
+            interval("x", "c", 1, 1),
+            interval("x", "a", 1, 10),
+            interval("x", "b", 12, 20),
+        ];
         let fine = [claim("a", 1, 9, Ending::Lost), claim("b", 13, 20, Ending::Lost)];
         assert_eq!(late_notices(&fine, &truths), []);
         assert_eq!(min_notice(&fine, &truths), Some(Duration::from_secs(3)));
