@@ -1,4 +1,5 @@
 //! Shared pieces of the suites.
 
+pub mod inproc;
 pub mod real;
 pub mod worker;
