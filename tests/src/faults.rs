@@ -4,6 +4,8 @@
 
 #[path = "faults/messages.rs"]
 mod messages;
+#[path = "faults/refusals.rs"]
+mod refusals;
 #[path = "faults/servers.rs"]
 mod servers;
 #[path = "faults/zombies.rs"]
