@@ -4,9 +4,13 @@
 
 #[path = "faults/messages.rs"]
 mod messages;
+#[path = "faults/outages.rs"]
+mod outages;
 #[path = "faults/refusals.rs"]
 mod refusals;
 #[path = "faults/servers.rs"]
 mod servers;
+#[path = "faults/waiting.rs"]
+mod waiting;
 #[path = "faults/zombies.rs"]
 mod zombies;
