@@ -11,7 +11,10 @@ use std::{
 
 use ferrisson_core::{Client, LockHandle, SemaphoreHandle};
 use ferrisson_testkit::{Raw, poll_until};
-use ferrisson_tests::real::{LONG, PATIENCE, Testbed, backend, until_subscribed};
+use ferrisson_tests::{
+    real::{LONG, PATIENCE, Testbed, backend, until_subscribed},
+    worker::{Job, Object, Orders, Worker},
+};
 use futures::future::join_all;
 use tokio::task::JoinSet;
 
@@ -155,6 +158,47 @@ async fn tasks_of_one_client_make_one_attempt_for_each_release() {
     let mut sent = sent(&bed);
     sent.remove("UNSUBSCRIBE");
     assert_eq!(sent, expected);
+}
+
+// B306
+#[tokio::test]
+async fn processes_make_at_most_one_attempt_for_each_release_however_many_tasks_they_have() {
+    const PROCESSES: u64 = 8;
+    const TASKS: u64 = 8;
+    let bed = Testbed::start().await;
+    let holder = bed.near().await;
+    let guard = holder.lock("x").try_lock(Duration::ZERO, LONG).await.unwrap().expect("free");
+    let dir = tempfile::tempdir().unwrap();
+    let mut workers: Vec<_> = (0..PROCESSES).map(|seed| competitor(&bed, &dir, seed)).collect();
+    let subscribed = &mut bed.server.raw().await;
+    until_subscribed(subscribed, &channel("x"), PROCESSES).await;
+    // Each has tried twice: at once, and when its subscription was there.
+    let before = 2 * PROCESSES;
+    poll_until("all sleep", PATIENCE, async || evalsha(&bed) == before).await;
+    guard.unlock().await.unwrap();
+    for worker in &mut workers {
+        worker.answer("done").await;
+    }
+    let releases = PROCESSES * TASKS;
+    let attempts = evalsha(&bed) - releases;
+    let signals = 1 + releases;
+    println!("{attempts} attempts after {signals} releases that {PROCESSES} processes hear of");
+    assert!(attempts >= releases && attempts <= before + PROCESSES * signals, "{attempts}");
+}
+
+/// A process whose tasks take the lock once each, and that never looks without a reason.
+fn competitor(bed: &Testbed, dir: &tempfile::TempDir, seed: u64) -> Worker {
+    let ms = LONG.as_millis().try_into().unwrap();
+    let job = Job {
+        url: bed.proxy.url(),
+        name: "x".to_owned(),
+        object: Object::Lock,
+        watchdog_ms: ms,
+        poll_ms: ms,
+        claims: dir.path().join("claims"),
+        orders: Orders::Compete { tasks: 8, rounds: 1, hold_ms: 1, seed, counter: None },
+    };
+    Worker::start(env!("CARGO_BIN_EXE_worker"), &job)
 }
 
 #[tokio::test]

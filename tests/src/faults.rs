@@ -2,6 +2,10 @@
 //! of them that breaks the network. The ids are those of the table of fault cases in the book.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+#[path = "faults/failover.rs"]
+mod failover;
+#[path = "faults/hygiene.rs"]
+mod hygiene;
 #[path = "faults/messages.rs"]
 mod messages;
 #[path = "faults/outages.rs"]

@@ -216,8 +216,7 @@ async fn waits_that_end_in_vain_or_are_dropped_leave_no_subscription() {
     });
     join_all(waits).await;
     until_channels(&mut raw, 0).await;
-    let count = format!("#redis.call('keys', '*')");
-    let keys = raw.command(&["EVAL", &format!("return {count}"), "0"]).await.unwrap().int();
+    let keys = raw.command(&["DBSIZE"]).await.unwrap().int();
     assert_eq!(keys, i64::try_from(NAMES).unwrap(), "and no tombstone either");
 }
 
