@@ -93,9 +93,10 @@ pub fn buckets() -> impl Strategy<Value = Operation> {
     (name(), bucket::operations()).prop_map(|(name, operation)| Operation::Bucket(name, operation))
 }
 
-/// Operations of all objects.
+/// Operations of all objects. Deleted names are taken by objects of another type.
 pub fn everything() -> impl Strategy<Value = Operation> {
-    prop_oneof![locks(), semaphores(), buckets()]
+    let delete = name().prop_map(|name| Operation::Bucket(name, BucketOperation::Delete));
+    prop_oneof![3 => locks(), 3 => semaphores(), 2 => buckets(), 1 => delete]
 }
 
 /// Applies the operations to both backends, and looks at what is left of them.
