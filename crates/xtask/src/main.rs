@@ -1,5 +1,6 @@
 //! The tasks of this workspace: `cargo xtask test` and others.
 
+mod bench;
 mod check;
 mod ci;
 mod mutants;
@@ -28,6 +29,8 @@ enum Task {
     Check,
     /// Break the code in many ways, and see that the tests find each.
     Mutants(mutants::Options),
+    /// Measure speed against the bare commands, on a server of its own.
+    Bench(bench::Options),
     /// Do all that the gate does.
     Ci(ci::Options),
 }
@@ -37,6 +40,7 @@ fn main() -> ExitCode {
         Task::Test(options) => test::run(&options),
         Task::Check => check::run(),
         Task::Mutants(options) => mutants::run(&options),
+        Task::Bench(options) => bench::run(&options),
         Task::Ci(options) => ci::run(&options),
     };
     match result {

@@ -102,7 +102,7 @@ impl Keeper {
     }
 
     /// Takes out what is due, and tells when to look again; `None` ends the task.
-    fn due(&self, slack: Duration, lingered: bool) -> (Vec<Arc<Hold>>, Option<Instant>) {
+    fn due(&self, slack: Duration, pace: Pace) -> (Vec<Arc<Hold>>, Option<Instant>) {
         let now = Instant::now();
         let mut state = self.locked();
         let mut due = Vec::new();
@@ -120,8 +120,14 @@ impl Keeper {
         let next = match next {
             Some(at) => Some(at),
             None if state.renewed > 0 => Some(now + Duration::from_secs(1)),
-            None if lingered => None,
+            None if pace == Pace::Lingered => None,
             None => Some(now + LINGER),
+        };
+        // Woken a moment ago: a lock that is taken and released all the time must not do it again
+        // each time.
+        let next = match pace {
+            Pace::Woken => next.map(|at| at.min(now + LINGER)),
+            Pace::Slept | Pace::Lingered => next,
         };
         state.awake_at = next;
         (due, next)
@@ -166,13 +172,24 @@ impl State {
     }
 }
 
+/// Why the task looks.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Pace {
+    /// Somebody has woken it.
+    Woken,
+    /// It is time.
+    Slept,
+    /// It is time, and there was nothing to renew when it went to sleep.
+    Lingered,
+}
+
 /// The task.
 async fn run(context: Arc<Context>) {
     // Renewals may go out this much early, to travel together.
     let slack = context.config.watchdog_lease / 60;
-    let mut lingered = false;
+    let mut pace = Pace::Slept;
     loop {
-        let (due, next) = context.keeper.due(slack, lingered);
+        let (due, next) = context.keeper.due(slack, pace);
         let Some(next) = next else { return };
         for chunk in due.chunks(context.config.renewal_batch) {
             context.tasks.spawn(renew(Arc::clone(&context), chunk.to_vec()));
@@ -181,8 +198,8 @@ async fn run(context: Arc<Context>) {
         tokio::select! {
             biased;
             () = context.closed.cancelled() => return,
-            () = context.keeper.rescheduled.notified() => lingered = false,
-            () = time::sleep_until(next) => lingered = idle,
+            () = context.keeper.rescheduled.notified() => pace = Pace::Woken,
+            () = time::sleep_until(next) => pace = if idle { Pace::Lingered } else { Pace::Slept },
         }
     }
 }
