@@ -252,6 +252,11 @@ fn refusal(error: Error) -> ConnectError {
             ErrorKind::Config | ErrorKind::Url => ConnectError::Refused(error.into()),
             #[cfg(feature = "rustls")]
             ErrorKind::Tls => ConnectError::Tls(error.into()),
+            // The error of the handshake, as fred tells it.
+            #[cfg(feature = "rustls")]
+            ErrorKind::IO if error.details().contains("InvalidCertificate(") => {
+                ConnectError::Tls(error.into())
+            }
             _ => ConnectError::Unreachable(error.into()),
         }
     }

@@ -25,25 +25,30 @@ use crate::{
 
 const QUESTION_LIMIT: Duration = Duration::from_millis(400);
 
-/// Leaves nodes that are no longer primaries, and connections that are broken. Does nothing about
-/// a node that hangs: the cluster will replace it.
+/// Leaves nodes that are no longer primaries, and connections that are broken. `false`: there is
+/// only a node that hangs, which the cluster will replace.
 pub(crate) async fn cure(
     plan: &Plan,
     client: &Client,
     suspects: &[Option<Server>],
-) -> Result<(), Error> {
+) -> Result<bool, Error> {
     for suspect in suspects {
-        let Some(node) = suspect else { return client.force_reconnection().await };
+        let Some(node) = suspect else {
+            client.force_reconnection().await?;
+            return Ok(true);
+        };
         if is_replaced(client, node, suspects).await {
             tracing::debug!(%node, "the primary does not answer and was replaced");
-            return client.sync_cluster().await;
+            client.sync_cluster().await?;
+            return Ok(true);
         }
         if is_reachable(plan, node).await {
             tracing::debug!(%node, "the connection does not answer, the node does");
-            return client.force_reconnection().await;
+            client.force_reconnection().await?;
+            return Ok(true);
         }
     }
-    Ok(())
+    Ok(false)
 }
 
 /// Whether another node says that `node` is no primary any more.

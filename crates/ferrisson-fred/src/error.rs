@@ -20,8 +20,8 @@ pub enum ConnectError {
         /// What is wrong with it.
         reason: &'static str,
     },
-    /// TLS is asked for and cannot be set up on this machine.
-    #[error("TLS is not available")]
+    /// TLS cannot be set up on this machine, or the certificate of the server is not trusted.
+    #[error("TLS failed")]
     Tls(#[source] Box<dyn StdError + Send + Sync>),
     /// The server does not accept the credentials.
     #[error("the server does not accept the credentials")]

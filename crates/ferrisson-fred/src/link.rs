@@ -285,3 +285,43 @@ impl Health {
 fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn server(host: &'static str) -> Option<Server> {
+        Some(Server::new(host, 6379))
+    }
+
+    #[test]
+    fn a_server_is_suspect_after_three_silences_in_a_row() {
+        let health = Health::default();
+        for _ in 0..2 {
+            health.unanswered(server("a"));
+        }
+        health.answered(|| server("a"));
+        health.unanswered(server("a"));
+        assert!(health.suspects().is_empty());
+        health.unanswered(server("a"));
+        assert!(health.unanswered(server("a")));
+        assert_eq!(health.suspects(), [server("a")]);
+    }
+
+    #[test]
+    fn answers_of_one_server_do_not_clear_another() {
+        let health = Health::default();
+        for _ in 0..SUSPICIOUS {
+            health.unanswered(server("a"));
+            health.answered(|| server("b"));
+        }
+        assert_eq!(health.suspects(), [server("a")]);
+        health.clear();
+        assert!(health.suspects().is_empty());
+    }
+
+    #[test]
+    fn while_all_is_well_nobody_asks_for_the_server() {
+        Health::default().answered(|| unreachable!("it costs time"));
+    }
+}

@@ -112,11 +112,13 @@ impl Supervisor {
                 cluster::cure(self.link.plan(), client, &suspects).await
             } else {
                 tracing::debug!("reconnecting: the connection does not answer, or leads elsewhere");
-                client.force_reconnection().await
+                client.force_reconnection().await.map(|()| true)
             }
         };
         match timeout(RECONNECT_LIMIT, cure).await {
-            Ok(Ok(())) => {
+            // It may help the next time.
+            Ok(Ok(false)) => {}
+            Ok(Ok(true)) => {
                 self.failures = 0;
                 self.link.carried_out();
                 self.link.health().clear();
@@ -150,4 +152,69 @@ impl Supervisor {
 
 fn is_recent(last: Option<Instant>, pause: Duration) -> bool {
     last.is_some_and(|last| last.elapsed() < pause)
+}
+
+#[cfg(test)]
+mod tests {
+    use bytes::Bytes;
+    use ferrisson_protocol::Command;
+    use ferrisson_testkit::{poll_until, shared};
+    use fred::types::config::{Config, ServerConfig};
+
+    use super::*;
+    use crate::{
+        config::{Plan, Timeouts},
+        lane::Lane,
+        link::Source,
+    };
+
+    const PATIENCE: Duration = Duration::from_secs(10);
+
+    fn plan() -> Plan {
+        let server = ServerConfig::new_centralized("127.0.0.1", shared().port());
+        let limit = Duration::from_secs(5);
+        Plan::new(
+            Config { server, ..Config::default() },
+            Timeouts { command: limit, connect: limit },
+        )
+    }
+
+    #[tokio::test]
+    async fn a_client_whose_task_has_ended_is_replaced() {
+        let plan = plan();
+        let running = Running::connect(&plan).await.unwrap();
+        let task = running.task.abort_handle();
+        let link = Arc::new(Link::new(Source::Plan(plan), running.client.clone()));
+        let lane = Lane::new(Arc::clone(&link));
+        let stop = CancellationToken::new();
+        let supervisor = tokio::spawn(supervise(Arc::clone(&link), running, stop.clone()));
+        let get = Command { name: "GET", key: "ended".into(), args: vec![Bytes::from("ended")] };
+        lane.call(&get).await.unwrap();
+
+        let old = link.client().unwrap();
+        task.abort();
+        poll_until("the lane serves again", PATIENCE, async || lane.call(&get).await.is_ok()).await;
+        assert_ne!(link.client().unwrap().id(), old.id());
+
+        stop.cancel();
+        supervisor.await.unwrap();
+        assert!(link.client().is_none());
+    }
+
+    #[tokio::test]
+    async fn a_new_client_is_made_on_order() {
+        let plan = plan();
+        let running = Running::connect(&plan).await.unwrap();
+        let link = Arc::new(Link::new(Source::Plan(plan), running.client.clone()));
+        let stop = CancellationToken::new();
+        let _supervisor = tokio::spawn(supervise(Arc::clone(&link), running, stop.clone()));
+        let _stop = stop.drop_guard();
+        let old = link.client().unwrap();
+        link.order_rebuild();
+        poll_until("there is another", PATIENCE, async || {
+            link.client().is_some_and(|client| client.id() != old.id() && client.is_connected())
+        })
+        .await;
+        assert!(!link.wants_rebuild());
+    }
 }

@@ -104,7 +104,7 @@ async fn connecting_to_nobody_ends_in_time() {
         let error = builder(proxy.url()).connect().await.unwrap_err();
         assert!(matches!(error, ConnectError::Unreachable(_)), "{accepting:?}: {error:?}");
         assert!(error.is_retryable());
-        assert!(start.elapsed() < Duration::from_secs(3), "{accepting:?}: {:?}", start.elapsed());
+        assert!(start.elapsed() < Duration::from_secs(6), "{accepting:?}: {:?}", start.elapsed());
     }
 }
 
@@ -117,7 +117,7 @@ async fn a_lazy_connection_serves_once_the_server_is_there() {
         let start = Instant::now();
         let error = incr(&connection, "key").await.unwrap_err();
         assert!(matches!(error, CallError::NotExecuted(_)), "{error:?}");
-        assert!(start.elapsed() < Duration::from_millis(100));
+        assert!(start.elapsed() < Duration::from_millis(500));
     }
     let unavailable = Failure::Unavailable(Outcome::NotExecuted);
     let start = Instant::now();

@@ -19,7 +19,7 @@ use tokio::time::{Instant, timeout};
 
 use crate::common::{BOUND, builder, incr};
 
-const PATIENCE: Duration = Duration::from_secs(5);
+const PATIENCE: Duration = Duration::from_secs(10);
 
 async fn woken(wakeup: &Wakeup) -> bool {
     timeout(PATIENCE, wakeup.notified()).await.is_ok()
@@ -134,7 +134,7 @@ async fn every_gap_is_covered(connection: &FredConnection, channel: &str, gap: i
     gap().await;
     let start = Instant::now();
     assert!(woken(&wakeup).await, "nobody told of the gap");
-    assert!(start.elapsed() < Duration::from_secs(4), "{:?}", start.elapsed());
+    assert!(start.elapsed() < Duration::from_secs(5), "{:?}", start.elapsed());
     // Woken after the subscription, so from now on nothing is missed.
     assert!(wakeup.is_live());
     assert_eq!(publish(&mut shared().raw().await, channel).await, 1);
@@ -229,7 +229,7 @@ async fn a_channel_that_is_not_permitted_harms_no_other() {
         // The refusal is remembered: no connection is spent on it.
         let start = Instant::now();
         assert!(connection.subscribe("secret").await.is_err());
-        assert!(start.elapsed() < Duration::from_millis(100));
+        assert!(start.elapsed() < Duration::from_millis(500));
         poll_until("no connection is left over", PATIENCE, async || {
             // One for commands, one for subscriptions, and `raw`.
             server.raw().await.client_count().await.unwrap() == 3

@@ -119,3 +119,56 @@ async fn pump(mut messages: Receiver<Message>, hub: WakeupHub) {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::future::Future;
+
+    use fred::types::{MessageKind, Value};
+    use futures::FutureExt;
+    use tokio::sync::broadcast;
+
+    use super::*;
+
+    fn message(channel: &str) -> Message {
+        Message {
+            channel: channel.into(),
+            value: Value::Null,
+            kind: MessageKind::Message,
+            server: Server::new("server", 6379),
+        }
+    }
+
+    fn is_woken(signal: impl Future<Output = ()>) -> bool {
+        signal.now_or_never().is_some()
+    }
+
+    #[tokio::test]
+    async fn lost_messages_wake_everybody() {
+        let hub = WakeupHub::new();
+        let (a, b) = (hub.register("a"), hub.register("b"));
+        let (sender, receiver) = broadcast::channel(2);
+        sender.send(message("a")).unwrap();
+        let pump = tokio::spawn(pump(receiver, hub));
+        a.notified().await;
+        assert!(!is_woken(b.notified()));
+        // More than there is room for, before the receiver runs again.
+        for _ in 0..3 {
+            sender.send(message("a")).unwrap();
+        }
+        b.notified().await;
+        assert!(is_woken(a.notified()));
+        drop(sender);
+        pump.await.unwrap();
+    }
+
+    #[test]
+    fn only_the_own_token_is_a_pong() {
+        let bytes = |text: &'static str| Reply::Bytes(text.into());
+        assert!(is_pong(&bytes("t-1"), "t-1"));
+        assert!(is_pong(&Reply::Array(vec![bytes("pong"), bytes("t-1")]), "t-1"));
+        assert!(!is_pong(&bytes("t-2"), "t-1"));
+        assert!(!is_pong(&Reply::Array(vec![]), "t-1"));
+        assert!(!is_pong(&Reply::Nil, "t-1"));
+    }
+}
