@@ -1,4 +1,5 @@
 //! The demos say what they should, in this process and on a server, and leave nothing there.
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::{
     collections::BTreeSet,
