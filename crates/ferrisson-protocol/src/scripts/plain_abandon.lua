@@ -11,11 +11,7 @@
 -- After this first write, which works without memory, SET does too.
 redis.call('del', KEYS[2])
 redis.call('set', KEYS[2], '1', 'px', ARGV[3])
-local holder = redis.pcall('get', KEYS[1])
-if type(holder) == 'table' then
-    return holder
-end
-if holder ~= ARGV[1] then
+if redis.call('get', KEYS[1]) ~= ARGV[1] then
     return 0
 end
 redis.call('del', KEYS[1])

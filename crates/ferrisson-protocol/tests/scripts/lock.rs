@@ -164,7 +164,7 @@ async fn renewals_extend_own_locks_and_fail_one_by_one() {
         let [own, other, absent, list, last] = std::array::from_fn(|_| fresh_lock(kind));
         world.backend.acquire(&own, owner(1), LEASE).await.unwrap();
         world.backend.acquire(&other, owner(2), LEASE).await.unwrap();
-        world.backend.acquire(&last, owner(1), LONGER).await.unwrap();
+        world.backend.acquire(&last, owner(3), LONGER).await.unwrap();
         world.put_list(&list.name).await;
         world.backend.connection().take_sent();
 
@@ -173,7 +173,7 @@ async fn renewals_extend_own_locks_and_fail_one_by_one() {
             request(&other, 1, LONGER),
             request(&list, 1, LONGER),
             request(&absent, 1, LONGER),
-            request(&last, 1, LEASE),
+            request(&last, 3, LEASE),
         ];
         let renewals = world.backend.renew(&requests).await;
         assert_eq!(world.backend.connection().take_runs(), 1);

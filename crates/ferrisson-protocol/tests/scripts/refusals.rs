@@ -5,8 +5,8 @@ use std::time::Duration;
 use ferrisson_core::{
     Refusal,
     backend::{
-        Attempt, BucketBackend, Condition, Expiry, Failure, LockBackend, LockKind, PermitRecord,
-        PermitRelease, Release, RenewalRequest, SemaphoreBackend,
+        Attempt, BucketBackend, Condition, Expiry, Failure, LockBackend, LockKey, LockKind,
+        PermitRecord, PermitRelease, Release, Renewal, RenewalRequest, SemaphoreBackend,
     },
 };
 use ferrisson_testkit::{Server, shared};
@@ -74,6 +74,24 @@ async fn a_lock_without_end_is_not_left_behind() {
     let attempt = world.backend.acquire(&lock, owner(1), LEASE).await;
     assert_eq!(failure(attempt), NOT_PERMITTED);
     assert!(world.keys(&lock.name).await.is_empty());
+}
+
+#[tokio::test]
+async fn a_renewal_that_is_not_permitted_fails_alone() {
+    let world = World::new().await;
+    let limited = World::as_user(shared(), &["~*", "+@all", "-pexpire"]).await;
+    for kind in KINDS {
+        let [own, other] = [1, 2].map(|number| (fresh_lock(kind), owner(number)));
+        for (lock, owner) in [&own, &other] {
+            world.backend.acquire(lock, *owner, LEASE).await.unwrap();
+        }
+        let request =
+            |lock: &LockKey| RenewalRequest { lock: lock.clone(), owner: owner(1), lease: LEASE };
+        let renewals = limited.backend.renew(&[request(&own.0), request(&other.0)]).await;
+        let [renewal, not_held] = renewals.try_into().unwrap();
+        assert_eq!(failure(renewal), NOT_PERMITTED);
+        assert_eq!(not_held.unwrap(), Renewal::NotHeld);
+    }
 }
 
 #[tokio::test]

@@ -68,6 +68,14 @@ async fn permits_are_taken_with_a_record_all_or_none() {
 }
 
 #[tokio::test]
+async fn the_last_permit_can_be_taken() {
+    let mut world = World::new().await;
+    let name = put(&mut world, "3", None).await;
+    assert_eq!(world.backend.acquire_permits(&name, owner(1), 3).await.unwrap(), acquired(0));
+    assert_eq!(world.get(name.as_str()).await.as_deref(), Some("0"));
+}
+
+#[tokio::test]
 async fn an_owner_that_asks_again_takes_nothing_more() {
     let mut world = World::new().await;
     let name = put(&mut world, "5", None).await;
@@ -170,30 +178,40 @@ async fn a_count_that_is_not_positive_is_not_told() {
         assert_eq!(world.backend.add_permits(&name, permits, true).await.unwrap(), count);
     }
     assert_eq!(listener.heard().await, ["1"]);
-    world.backend.acquire_permits(&name, owner(1), 1).await.unwrap();
-    world.backend.acquire_permits(&name, owner(2), 0).await.unwrap();
-    world.backend.add_permits(&name, -3, true).await.unwrap();
-    world.backend.release_permits(&name, owner(1), 1, PermitRecord::Kept).await.unwrap();
-    world.backend.abandon_permits(&name, owner(2)).await.unwrap();
-    assert_eq!(world.get(name.as_str()).await.as_deref(), Some("-2"));
+    for count in [-1_i64, 0] {
+        for number in [1, 2] {
+            world.command(&["SET", name.as_str(), &(count - 1).to_string()]).await;
+            world.command(&["SET", &record(&name, number), "1"]).await;
+            let release = match number {
+                1 => world.backend.release_permits(&name, owner(1), 1, PermitRecord::Kept).await,
+                _ => world.backend.abandon_permits(&name, owner(2)).await,
+            };
+            assert_eq!(release.unwrap(), PermitRelease::Released);
+            assert_eq!(world.get(name.as_str()).await, Some(count.to_string()));
+        }
+    }
     assert!(listener.heard().await.is_empty());
 }
 
 #[tokio::test]
 async fn counts_are_exact_beyond_the_precision_of_a_double() {
     let mut world = World::new().await;
-    let large = (1_i64 << 60) + 1;
-    let name = put(&mut world, &large.to_string(), None).await;
-    let mut listener = world.listen(channel(&name)).await;
-    let attempt = world.backend.acquire_permits(&name, owner(1), 3).await.unwrap();
-    assert_eq!(attempt, acquired(large - 3));
-    world.backend.release_permits(&name, owner(1), 3, PermitRecord::Kept).await.unwrap();
-    assert_eq!(world.backend.available_permits(&name).await.unwrap(), large);
-    assert_eq!(world.backend.add_permits(&name, 2, false).await.unwrap(), large + 2);
-    let heard = listener.heard().await;
-    assert_eq!(heard.len(), 2);
-    assert!(heard.iter().all(|told| told.parse::<i64>().is_ok_and(|told| told >= 1 << 53)));
-    assert_eq!(world.backend.drain_permits(&name).await.unwrap(), large + 2);
+    for large in [(1_i64 << 60) + 1, i64::MAX - 2] {
+        let name = put(&mut world, &large.to_string(), None).await;
+        let mut listener = world.listen(channel(&name)).await;
+        for (number, left) in [(1, large - 3), (2, large - 6)] {
+            let attempt = world.backend.acquire_permits(&name, owner(number), 3).await.unwrap();
+            assert_eq!(attempt, acquired(left));
+        }
+        world.backend.release_permits(&name, owner(1), 3, PermitRecord::Kept).await.unwrap();
+        world.backend.abandon_permits(&name, owner(2)).await.unwrap();
+        assert_eq!(world.backend.available_permits(&name).await.unwrap(), large);
+        assert_eq!(world.backend.add_permits(&name, 2, false).await.unwrap(), large + 2);
+        let heard = listener.heard().await;
+        assert_eq!(heard.len(), 3);
+        assert!(heard.iter().all(|told| told.parse::<i64>().is_ok_and(|told| told >= 1 << 53)));
+        assert_eq!(world.backend.drain_permits(&name).await.unwrap(), large + 2);
+    }
 }
 
 #[tokio::test]
