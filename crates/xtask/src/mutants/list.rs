@@ -113,8 +113,8 @@ pub(super) const MUTANTS: &[Mutant] = &[
     Mutant {
         name: "client-sends-commands-again",
         file: "crates/ferrisson-fred/src/config.rs",
-        find: "max_command_attempts: 1,",
-        replace: "max_command_attempts: 3,",
+        find: "Options { timeout: Some(timeout), fail_fast, ..Options::default() }",
+        replace: "let (fail_fast, attempts) = (fail_fast && false, Some(3));\n        Options { timeout: Some(timeout), fail_fast, max_attempts: attempts, ..Options::default() }",
         suites: &[FAULTS],
     },
     Mutant {
