@@ -4,6 +4,8 @@
 //! the news that it was woken for, on a slow network and on one that loses, over and over until a
 //! cut comes too late. After each cut the store, the subscriptions and the tasks are looked at.
 
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
 #[path = "cancellation/buckets.rs"]
 mod buckets;
 #[path = "cancellation/locks.rs"]

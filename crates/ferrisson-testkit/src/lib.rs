@@ -2,6 +2,7 @@
 
 pub mod cancel;
 pub mod check;
+pub mod conformance;
 pub mod faulty;
 pub mod history;
 mod observed;
