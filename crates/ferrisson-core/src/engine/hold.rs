@@ -18,7 +18,7 @@ use super::{
     completing::Completing,
 };
 use crate::{
-    backend::{ABANDON_MEMORY, BackendError, LockKey, Release, Renewal, RenewalRequest},
+    backend::{ABANDON_MEMORY, BackendError, Failure, LockKey, Release, Renewal, RenewalRequest},
     error::{Error, LossReason, Result},
     owner::{FencingToken, OwnerId},
 };
@@ -314,6 +314,10 @@ impl Hold {
                 state.valid_until = valid_until(sent, lease.min(state.ceiling));
             }
             Ok(Renewal::NotHeld) => {
+                state.lost.get_or_insert(LossReason::Taken);
+            }
+            // Another kind of value is in its place.
+            Err(error) if error.failure() == Failure::WrongType => {
                 state.lost.get_or_insert(LossReason::Taken);
             }
             Err(error) => {

@@ -59,7 +59,7 @@ impl Keeper {
             None => {
                 state.awake_at = Some(due);
                 drop(state);
-                context.tasks.spawn(run(Arc::clone(context)));
+                context.tasks.spawn(run(Task::new(context)));
             }
         }
     }
@@ -183,14 +183,37 @@ enum Pace {
     Lingered,
 }
 
-/// The task.
-async fn run(context: Arc<Context>) {
+/// The task. It can end before its time, with its runtime: then the next hold starts another.
+struct Task {
+    context: Arc<Context>,
+    is_over: bool,
+}
+
+impl Task {
+    fn new(context: &Arc<Context>) -> Self {
+        Self { context: Arc::clone(context), is_over: false }
+    }
+}
+
+impl Drop for Task {
+    fn drop(&mut self) {
+        if !self.is_over {
+            self.context.keeper.locked().awake_at = None;
+        }
+    }
+}
+
+async fn run(mut task: Task) {
+    let context = Arc::clone(&task.context);
     // Renewals may go out this much early, to travel together.
     let slack = context.config.watchdog_lease / 60;
     let mut pace = Pace::Slept;
     loop {
         let (due, next) = context.keeper.due(slack, pace);
-        let Some(next) = next else { return };
+        let Some(next) = next else {
+            task.is_over = true;
+            return;
+        };
         for chunk in due.chunks(context.config.renewal_batch) {
             context.tasks.spawn(renew(Arc::clone(&context), chunk.to_vec()));
         }
