@@ -182,11 +182,8 @@ mod tests {
 
     #[test]
     fn a_loss_that_is_told_after_the_next_grant_is_found() {
-        let truths = [
-            interval("x", "c", 1, 1),
-            interval("x", "a", 1, 10),
-            interval("x", "b", 12, 20),
-        ];
+        let truths =
+            [interval("x", "c", 1, 1), interval("x", "a", 1, 10), interval("x", "b", 12, 20)];
         let fine = [claim("a", 1, 9, Ending::Lost), claim("b", 13, 20, Ending::Lost)];
         assert_eq!(late_notices(&fine, &truths), []);
         assert_eq!(min_notice(&fine, &truths), Some(Duration::from_secs(3)));
