@@ -1,7 +1,7 @@
 //! What to do about a node of a cluster that does not answer.
 //!
-//! Reconnecting would cut off the healthy nodes as well, until the whole cluster can be reached
-//! again. So first it is found out whether that helps.
+//! A new client would cut off the healthy nodes as well, until the whole cluster can be reached
+//! again. So first it is found out what helps.
 
 use std::time::Duration;
 
@@ -25,30 +25,35 @@ use crate::{
 
 const QUESTION_LIMIT: Duration = Duration::from_millis(400);
 
-/// Leaves nodes that are no longer primaries, and connections that are broken. `false`: there is
-/// only a node that hangs, which the cluster will replace.
+/// What helps against nodes that do not answer.
+pub(crate) enum Cure {
+    /// They are no longer primaries, and left.
+    Left,
+    /// They answer others. fred would keep the broken connection, so it takes a new client.
+    NewClient,
+    /// Nothing: they hang, and the cluster will replace them.
+    Patience,
+}
+
+/// Finds out what helps, and leaves nodes that are no longer primaries.
 pub(crate) async fn cure(
     plan: &Plan,
     client: &Client,
     suspects: &[Option<Server>],
-) -> Result<bool, Error> {
+) -> Result<Cure, Error> {
     for suspect in suspects {
-        let Some(node) = suspect else {
-            client.force_reconnection().await?;
-            return Ok(true);
-        };
+        let Some(node) = suspect else { return Ok(Cure::NewClient) };
         if is_replaced(client, node, suspects).await {
             tracing::debug!(%node, "the primary does not answer and was replaced");
             client.sync_cluster().await?;
-            return Ok(true);
+            return Ok(Cure::Left);
         }
         if is_reachable(plan, node).await {
             tracing::debug!(%node, "the connection does not answer, the node does");
-            client.force_reconnection().await?;
-            return Ok(true);
+            return Ok(Cure::NewClient);
         }
     }
-    Ok(false)
+    Ok(Cure::Patience)
 }
 
 /// Whether another node says that `node` is no primary any more.

@@ -118,6 +118,8 @@ impl Plan {
             plan.config.username.clone_from(username);
             plan.config.password.clone_from(password);
             plan.config.database = None;
+            // HELLO is not known to every sentinel.
+            plan.config.version = RespVersion::RESP2;
             plan
         });
         Some((service_name.clone(), plans.collect()))

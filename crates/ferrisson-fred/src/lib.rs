@@ -9,6 +9,7 @@ mod cluster;
 mod config;
 mod connection;
 mod error;
+mod health;
 mod lane;
 mod link;
 mod outcome;

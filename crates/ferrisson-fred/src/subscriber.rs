@@ -18,7 +18,7 @@ use self::{
     channel::{Channels, Standing},
     task::Task,
 };
-use crate::link::Link;
+use crate::{link::Link, outcome};
 
 /// Brings messages of channels to their waiters.
 pub(crate) struct Subscriber {
@@ -54,9 +54,15 @@ impl Subscriber {
     }
 
     fn unconfirmed(&self) -> BackendError {
-        let trouble = self.link.trouble();
-        let reason = trouble.map_or_else(|| "no confirmation in time".into(), |e| e.to_string());
-        BackendError::new(Failure::Unavailable(Outcome::NotExecuted), NotSubscribed(reason))
+        let failure = Failure::Unavailable(Outcome::NotExecuted);
+        match self.link.trouble() {
+            None => BackendError::new(failure, NotSubscribed("no confirmation in time".into())),
+            Some(trouble) if outcome::is_authentication(&trouble) => {
+                let text = trouble.details().to_owned();
+                BackendError::new(Failure::Refused(Refusal::Authentication), NotSubscribed(text))
+            }
+            Some(trouble) => BackendError::new(failure, NotSubscribed(trouble.to_string())),
+        }
     }
 }
 

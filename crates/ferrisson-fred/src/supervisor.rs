@@ -11,7 +11,7 @@ use tokio::{
 use tokio_util::sync::CancellationToken;
 
 use crate::{
-    cluster,
+    cluster::{self, Cure},
     link::{Link, Running},
 };
 
@@ -112,17 +112,17 @@ impl Supervisor {
                 cluster::cure(self.link.plan(), client, &suspects).await
             } else {
                 tracing::debug!("reconnecting: the connection does not answer, or leads elsewhere");
-                client.force_reconnection().await.map(|()| true)
+                client.force_reconnection().await.map(|()| Cure::Left)
             }
         };
         match timeout(RECONNECT_LIMIT, cure).await {
-            // It may help the next time.
-            Ok(Ok(false)) => {}
-            Ok(Ok(true)) => {
+            Ok(Ok(Cure::Left)) => {
                 self.failures = 0;
                 self.link.carried_out();
                 self.link.health().clear();
             }
+            Ok(Ok(Cure::NewClient)) => self.rebuild(),
+            Ok(Ok(Cure::Patience)) => {}
             Ok(Err(_)) | Err(_) => {
                 self.failures += 1;
                 if self.failures >= 2 {

@@ -14,7 +14,7 @@ use std::{
 use ferrisson_core::Outcome;
 use ferrisson_fred::FredConnection;
 use ferrisson_protocol::{CallError, Connection, Reply};
-use ferrisson_testkit::{Cluster, Server, poll_until};
+use ferrisson_testkit::{Cluster, Proxy, Server, poll_until, proxy::Direction};
 use tokio::{
     process::Command,
     task::JoinSet,
@@ -40,6 +40,8 @@ async fn moves_and_failovers_give_no_wrong_reply_and_are_followed() {
     a_frozen_primary(&cluster, &connection).await;
     a_killed_primary(&cluster, &connection).await;
     messages_come_from_every_node(&cluster, &connection).await;
+
+    a_silent_connection(&cluster).await;
 
     connection.close().await;
     for node in cluster.nodes() {
@@ -257,6 +259,29 @@ async fn a_killed_primary(cluster: &Cluster, connection: &FredConnection) {
     assert!(late < Duration::from_secs(4), "{late:?}");
     old.restart().await;
     cluster.wait_until_ok().await;
+}
+
+/// A node that answers others: the connection to it is broken.
+async fn a_silent_connection(cluster: &Cluster) {
+    let node = cluster.owner_of("silent").await;
+    let proxy = Proxy::to(node).await;
+    let port = proxy.port().to_string();
+    node.set_config("cluster-announce-port", &port).await;
+    for other in cluster.nodes() {
+        poll_until("every node sends clients to the proxy", PATIENCE, async || {
+            let reply = other.raw().await.command(&["CLUSTER", "NODES"]).await;
+            reply.expect("it answers").text().contains(&format!(":{port}@"))
+        })
+        .await;
+    }
+    let connection = builder(cluster.url()).connect().await.expect("all nodes are there");
+    until_ok(&connection, "silent").await;
+    proxy.black_hole_all(Direction::Both);
+    let start = Instant::now();
+    until_ok(&connection, "silent").await;
+    println!("silent connection: served after {:?}", start.elapsed());
+    assert!(start.elapsed() < Duration::from_secs(8), "{:?}", start.elapsed());
+    connection.close().await;
 }
 
 /// A key that another node than that of `key` owns.

@@ -5,7 +5,7 @@ mod common;
 use std::time::Duration;
 
 use ferrisson_core::{
-    Outcome,
+    Outcome, Refusal,
     backend::{BackendError, Failure},
 };
 use ferrisson_fred::{ConnectError, FredConnection, Protocol};
@@ -36,6 +36,8 @@ async fn a_wrong_password_is_told_as_such() {
             let error = refused(&lazy).await;
             assert!(error.contains("WRONGPASS"), "{error}");
             assert!(!error.contains(SECRET) && !format!("{lazy:?}").contains(SECRET));
+            let error = lazy.subscribe("channel").await.unwrap_err();
+            assert_eq!(error.failure(), Failure::Refused(Refusal::Authentication), "{error:?}");
         }
         let none = format!("redis://127.0.0.1:{}", server.port());
         let error = builder(none).protocol(protocol).connect().await.unwrap_err();

@@ -33,7 +33,7 @@ async fn a_failover_of_any_kind_is_followed() {
     serves(&sentinel, &connection, &wakeup).await;
     a_frozen_first_sentinel(&sentinel, &connection).await;
     serves(&sentinel, &connection, &wakeup).await;
-    a_promoted_replica_has_no_scripts(&sentinel, &connection).await;
+    a_script_that_was_flushed_is_told(&sentinel, &connection).await;
 
     connection.close().await;
     for server in sentinel.nodes().iter().chain(sentinel.sentinels()) {
@@ -105,7 +105,7 @@ async fn a_frozen_first_sentinel(sentinel: &Sentinel, connection: &FredConnectio
     old.restart().await;
 }
 
-async fn a_promoted_replica_has_no_scripts(sentinel: &Sentinel, connection: &FredConnection) {
+async fn a_script_that_was_flushed_is_told(sentinel: &Sentinel, connection: &FredConnection) {
     let mut raw = sentinel.master().await.raw().await;
     let sha = raw.command(&["SCRIPT", "LOAD", "return 1"]).await.expect("it answers").text();
     let call = || {
@@ -153,10 +153,11 @@ async fn nobody_of_ours(server: &Server) {
     poll_until("no connection of ours is left", PATIENCE, async || {
         let mut raw = server.raw().await;
         let list = raw.command(&["CLIENT", "LIST"]).await.expect("it answers").text();
-        let ours = |line: &&str| !line.contains("name=sentinel-") && !line.contains("flags=S");
-        let lines: Vec<_> = list.lines().filter(ours).collect();
-        // `raw` itself, the links of other sentinels, and that of a replica to its primary.
-        !lines.iter().any(|line| line.contains("resp=3"))
+        // We speak RESP3 to nodes, and only subscribe to sentinels, which name themselves.
+        let ours = |line: &str| {
+            line.contains("resp=3") || (line.contains("cmd=subscribe") && line.contains("name= "))
+        };
+        !list.lines().any(ours)
     })
     .await;
 }
