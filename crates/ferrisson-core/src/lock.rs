@@ -259,7 +259,9 @@ impl LockHandle {
                 context.backend.force_release(&LockKey { kind, name }).await
             })
             .await?;
-        self.context.queues.released(&crate::backend::Topic::Lock(key));
+        if freed {
+            self.context.queues.released(&crate::backend::Topic::Lock(key));
+        }
         Ok(freed)
     }
 }

@@ -228,7 +228,9 @@ impl SemaphoreHandle {
                 context.backend.init_permits(&name, permits).await
             })
             .await?;
-        self.released();
+        if set {
+            self.released();
+        }
         Ok(set)
     }
 

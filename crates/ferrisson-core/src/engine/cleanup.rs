@@ -36,8 +36,8 @@ pub(crate) enum Object {
     Permits {
         name: Name,
         permits: u32,
-        /// When they were taken; `None` if nobody knows that they were.
-        taken: Option<Instant>,
+        /// Decided when the release begins: its repetitions must not say anything else.
+        record: PermitRecord,
     },
 }
 
@@ -77,7 +77,7 @@ impl Drop for Claim {
         }
         let Ok(runtime) = Handle::try_current() else { return };
         let (object, owner) = (self.object.clone(), self.owner);
-        GiveBack { object, owner, tainted: true }.in_background(
+        GiveBack { object, owner, tainted: true, was_held: true }.in_background(
             &self.context,
             &runtime,
             Instant::now() + ABANDON_MEMORY,
@@ -92,6 +92,8 @@ pub(crate) struct GiveBack {
     pub(crate) owner: OwnerId,
     /// A request of this owner may still be under way: it has to be abandoned as well.
     pub(crate) tainted: bool,
+    /// Nobody has said that it was lost before this.
+    pub(crate) was_held: bool,
 }
 
 impl GiveBack {
@@ -128,7 +130,7 @@ impl GiveBack {
         loop {
             let error = match self.once(context).await {
                 // An earlier try of this very release may have been the one that did it.
-                Ok(Release::NotHeld) if ambiguous => {
+                Ok(Release::NotHeld) if ambiguous && self.was_held => {
                     return Ok(self.done(context, Release::Released));
                 }
                 Ok(release) => return Ok(self.done(context, release)),
@@ -156,12 +158,11 @@ impl GiveBack {
         match &self.object {
             Object::Lock(key) if self.tainted => backend.abandon(key, owner).await,
             Object::Lock(key) => backend.release(key, owner).await,
-            Object::Permits { name, permits, .. } => {
-                let record = self.record();
-                let release = if self.tainted && record == PermitRecord::Kept {
+            Object::Permits { name, permits, record } => {
+                let release = if self.tainted && *record == PermitRecord::Kept {
                     backend.abandon_permits(name, owner).await?
                 } else {
-                    backend.release_permits(name, owner, *permits, record).await?
+                    backend.release_permits(name, owner, *permits, *record).await?
                 };
                 Ok(match release {
                     PermitRelease::Released => Release::Released,
@@ -178,17 +179,7 @@ impl GiveBack {
 
     /// Without a record a repeated release would give permits back twice.
     fn is_repeatable(&self) -> bool {
-        self.record() == PermitRecord::Kept
-    }
-
-    /// Half of the store's memory is kept in reserve, for a release that takes long.
-    fn record(&self) -> PermitRecord {
-        match &self.object {
-            Object::Permits { taken: Some(taken), .. } if taken.elapsed() > ABANDON_MEMORY / 2 => {
-                PermitRecord::Expired
-            }
-            _ => PermitRecord::Kept,
-        }
+        !matches!(self.object, Object::Permits { record: PermitRecord::Expired, .. })
     }
 }
 

@@ -208,7 +208,8 @@ impl Hold {
     /// After this time there is nothing left to release.
     fn releasing(&self) -> (Instant, GiveBack) {
         let object = Object::Lock(self.key.clone());
-        let release = GiveBack { object, owner: self.owner, tainted: self.tainted };
+        let was_held = !matches!(self.state(), HoldState::Lost(_));
+        let release = GiveBack { object, owner: self.owner, tainted: self.tainted, was_held };
         let now = Instant::now();
         if self.tainted {
             return (now + ABANDON_MEMORY, release);

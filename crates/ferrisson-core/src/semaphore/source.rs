@@ -3,7 +3,7 @@ use std::{sync::Arc, time::Duration};
 use tokio::{runtime::Handle, time::Instant};
 
 use crate::{
-    backend::{ABANDON_MEMORY, BackendError, Failure, PermitAttempt, Topic},
+    backend::{ABANDON_MEMORY, BackendError, Failure, PermitAttempt, PermitRecord, Topic},
     engine::{
         Context,
         acquire::{Source, Tried},
@@ -25,7 +25,7 @@ impl PermitSource {
         Self {
             claim: Claim::new(
                 context,
-                Object::Permits { name: name.clone(), permits, taken: None },
+                Object::Permits { name: name.clone(), permits, record: PermitRecord::Kept },
             ),
             context: Arc::clone(context),
             name: name.clone(),
@@ -58,8 +58,9 @@ impl Source for PermitSource {
             Ok(PermitAttempt::Acquired { available }) => {
                 let (owner, tainted) = self.claim.won();
                 let (name, permits) = (self.name.clone(), self.permits);
-                let object = Object::Permits { name: name.clone(), permits, taken: Some(taken) };
-                let release = GiveBack { object, owner, tainted };
+                let record = PermitRecord::Kept;
+                let object = Object::Permits { name: name.clone(), permits, record };
+                let release = GiveBack { object, owner, tainted, was_held: true };
                 let context = Arc::clone(&self.context);
                 let grant = HeldPermits {
                     context,
@@ -119,13 +120,24 @@ impl HeldPermits {
 
     /// The release, for somebody who sees to it himself.
     pub(crate) fn into_release(mut self) -> GiveBack {
-        self.release.take().expect("taken only when it is consumed")
+        self.begin_release().expect("taken only when it is consumed")
+    }
+
+    fn begin_release(&mut self) -> Option<GiveBack> {
+        let mut release = self.release.take()?;
+        if let Object::Permits { record, .. } = &mut release.object
+            // Half of the store's memory is kept in reserve, for a release that takes long.
+            && self.taken.elapsed() > ABANDON_MEMORY / 2
+        {
+            *record = PermitRecord::Expired;
+        }
+        Some(release)
     }
 }
 
 impl Drop for HeldPermits {
     fn drop(&mut self) {
-        if let Some(release) = self.release.take() {
+        if let Some(release) = self.begin_release() {
             release.in_background(&self.context, &self.runtime, self.end());
         }
     }
