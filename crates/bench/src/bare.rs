@@ -47,6 +47,7 @@ impl Bare {
             config.default_command_timeout = Duration::from_secs(1);
         });
         let client = builder.build()?;
+        #[expect(clippy::disallowed_methods, reason = "lives as long as the benchmark")]
         let handle = client.init().await?;
         let timeout = Some(Duration::from_secs(1));
         let options = Options { timeout, fail_fast: true, ..Options::default() };
@@ -95,6 +96,7 @@ impl Bare {
     async fn send(&self, name: &'static str, key: &str, args: Vec<String>) -> FredResult<Value> {
         let hash = ClusterHash::from(key.as_bytes());
         let command = CustomCommand::new_static(name, hash, false);
+        #[expect(clippy::disallowed_methods, reason = "any error ends the benchmark")]
         self.client.with_options(&self.options).custom(command, args).await
     }
 }

@@ -40,7 +40,7 @@ pub(crate) async fn run(rounds: usize, time: Duration) -> Result<()> {
     bench.commands_per_pair().await?;
     bench.one_name().await?;
     bench.processes().await?;
-    bench.hand_off().await?;
+    bench.hand_off()?;
     bench.client.close().await;
     Ok(())
 }
@@ -158,7 +158,7 @@ impl Bench {
     }
 
     /// From the call of unlock in one process to the guard in another.
-    async fn hand_off(&self) -> Result<()> {
+    fn hand_off(&self) -> Result<()> {
         let mut turns = self.workers(2, "bench:hand-off", 300, 3_000, 1_000)?;
         turns.sort_by_key(|turn| turn.taken);
         let mut histogram = Histogram::<u64>::new(3)?;
