@@ -144,7 +144,12 @@ async fn tasks_of_one_client_make_one_attempt_for_each_release() {
     let mut tasks = JoinSet::new();
     for _ in 0..TASKS {
         let lock = lock.clone();
-        tasks.spawn(async move { lock.lock().await.unwrap().unlock().await.unwrap() });
+        tasks.spawn(async move {
+            let guard = lock.lock().await.unwrap();
+            // So long that a try by somebody else would be in vain.
+            tokio::time::sleep(Duration::from_millis(5)).await;
+            guard.unlock().await.unwrap();
+        });
     }
     until_subscribed(&mut bed.server.raw().await, &channel("x"), 1).await;
     poll_until("the first sleeps", PATIENCE, async || evalsha(&bed) == 2).await;

@@ -13,7 +13,7 @@ use ferrisson_core::{
 use ferrisson_fred::FredConnection;
 use ferrisson_protocol::RedisBackend;
 use ferrisson_testkit::{Proxy, Raw, Server, poll_until, shared};
-use tokio::sync::OnceCell;
+use tokio::{sync::OnceCell, time::timeout};
 use uuid::Uuid;
 
 /// The limit of a command where a test waits for it: short, but not for a busy machine.
@@ -164,6 +164,14 @@ pub async fn pttl(raw: &mut Raw, key: &str) -> i64 {
 /// The server does not answer, or the semaphore does not exist.
 pub async fn permits(raw: &mut Raw, name: &str) -> i64 {
     raw.command(&["GET", name]).await.expect("the server answers").int()
+}
+
+/// The output of what has to end soon.
+///
+/// # Panics
+/// It does not.
+pub async fn soon<F: Future>(future: F) -> F::Output {
+    timeout(PATIENCE, future).await.expect("it ends in time")
 }
 
 /// Waits until a key is gone.

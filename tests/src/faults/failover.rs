@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use ferrisson_core::{Client, Error, HoldState, LossReason};
 use ferrisson_testkit::{Sentinel, poll_until};
-use ferrisson_tests::real::{PATIENCE, backend, holders};
+use ferrisson_tests::real::{PATIENCE, backend, holders, soon};
 
 const NAME: &str = "x";
 
@@ -49,8 +49,8 @@ async fn a_failover_keeps_what_was_replicated_and_tells_the_holder_of_what_was_n
 
     // What a failover loses looks like this to the holder: the key is not there.
     master.raw().await.command(&["DEL", NAME]).await.unwrap();
-    assert_eq!(guard.lost().await, LossReason::Taken);
-    let next = waiting.await.unwrap().unwrap();
+    assert_eq!(soon(guard.lost()).await, LossReason::Taken);
+    let next = soon(waiting).await.unwrap().unwrap();
     assert_eq!(next.state(), HoldState::Held);
     let error = guard.unlock().await.unwrap_err();
     assert!(matches!(error, Error::LeaseLost { .. }), "{error:?}");

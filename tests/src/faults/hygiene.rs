@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use ferrisson_core::Client;
 use ferrisson_testkit::{Server, poll_until};
-use ferrisson_tests::real::{LONG, PATIENCE, backend, client, pttl};
+use ferrisson_tests::real::{LONG, PATIENCE, backend, client, pttl, soon};
 use futures::future::join_all;
 
 const ZERO: Duration = Duration::ZERO;
@@ -56,7 +56,7 @@ async fn a_namespace_is_in_every_key_and_channel_once_and_two_never_meet() {
         guard.unlock().await.unwrap();
     }
     permit.release().await.unwrap();
-    waiting.await.unwrap();
+    soon(waiting).await.unwrap();
 }
 
 // B265, B267
@@ -74,7 +74,7 @@ async fn names_that_are_no_longer_used_leave_nothing() {
             if i % 3 == 0 {
                 let waiting = tokio::spawn(async move { lock.lock().await });
                 guard.unlock().await.unwrap();
-                waiting.await.unwrap().unwrap().unlock().await.unwrap();
+                soon(waiting).await.unwrap().unwrap().unlock().await.unwrap();
             } else {
                 guard.reenter().await.unwrap().unlock().await.unwrap();
                 guard.unlock().await.unwrap();

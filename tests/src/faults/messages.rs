@@ -8,7 +8,7 @@ use ferrisson_testkit::{
     proxy::{Action, Direction, Rule, RuleHandle},
 };
 use ferrisson_tests::real::{
-    COMMAND_TIMEOUT, LONG, PATIENCE, backend, client, is_held_by, permits, pttl, until_gone,
+    COMMAND_TIMEOUT, LONG, PATIENCE, backend, client, is_held_by, permits, pttl, soon, until_gone,
     warm_server,
 };
 use futures::future::join_all;
@@ -64,7 +64,7 @@ async fn an_acquisition_is_one_hold_whatever_becomes_of_its_messages() {
     in_every_way("acquisition", async |mut scene| {
         let broken = scene.break_next();
         let guard = scene.lock().try_lock(PATIENCE, LONG).await.unwrap().expect("it is free");
-        broken.wait_fired(1).await;
+        soon(broken.wait_fired(1)).await;
         assert!(is_held_by(&mut scene.raw, &guard).await, "{}", scene.name);
         guard.unlock().await.unwrap();
         assert_eq!(pttl(&mut scene.raw, &scene.name).await, -2, "{}", scene.name);
@@ -103,7 +103,7 @@ async fn a_dropped_guard_is_released_whatever_becomes_of_its_messages() {
         let broken = scene.break_next();
         drop(guard);
         until_gone(&mut scene.raw, &scene.name).await;
-        broken.wait_fired(1).await;
+        soon(broken.wait_fired(1)).await;
     })
     .await;
 }
@@ -136,7 +136,7 @@ async fn the_watchdog_rides_out_a_lost_renewal() {
     in_every_way("watchdog", async |mut scene| {
         let guard = scene.lock().lock().await.unwrap();
         let broken = scene.break_next();
-        broken.wait_matched(2).await;
+        soon(broken.wait_matched(2)).await;
         poll_until("the renewal is confirmed", PATIENCE, async || {
             guard.state() == HoldState::Held && pttl(&mut scene.raw, &scene.name).await > 7000
         })
@@ -179,7 +179,7 @@ async fn permits_are_taken_once_whatever_becomes_of_their_messages() {
         assert!(semaphore.try_set_permits(5).await.unwrap());
         let broken = scene.break_next();
         let permit = semaphore.try_acquire(2, PATIENCE).await.unwrap().expect("there are five");
-        broken.wait_fired(1).await;
+        soon(broken.wait_fired(1)).await;
         assert_eq!(permits(&mut scene.raw, &scene.name).await, 3, "{}", scene.name);
         permit.release().await.unwrap();
         assert_eq!(permits(&mut scene.raw, &scene.name).await, 5, "{}", scene.name);

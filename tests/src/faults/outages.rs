@@ -6,7 +6,7 @@ use ferrisson_core::{Client, Error, HoldState, LossReason, Outcome};
 use ferrisson_testkit::{Server, poll_until, proxy::Accepting};
 use ferrisson_tests::real::{
     COMMAND_TIMEOUT, LONG, PATIENCE, Testbed, backend, client, is_held_by, load_scripts, permits,
-    pttl,
+    pttl, soon,
 };
 use rand::{Rng, SeedableRng, rngs::StdRng};
 use tokio::task::JoinSet;
@@ -27,7 +27,7 @@ async fn a_holder_that_is_cut_off_is_told_before_another_can_have_the_lock() {
     let lock = other.lock(NAME);
     let (told, taken) = tokio::join!(
         async {
-            assert_eq!(guard.lost().await, LossReason::Expired);
+            assert_eq!(soon(guard.lost()).await, LossReason::Expired);
             Instant::now()
         },
         async {
@@ -101,7 +101,7 @@ async fn a_client_finds_its_server_again() {
     tokio::time::sleep(Duration::from_secs(1)).await;
     assert!(!waiting.is_finished());
     server.restart().await;
-    let guard = waiting.await.unwrap().unwrap();
+    let guard = soon(waiting).await.unwrap().unwrap();
     assert!(is_held_by(&mut server.raw().await, &guard).await);
 }
 

@@ -5,8 +5,8 @@ use std::{fs, path::PathBuf, time::Duration};
 use ferrisson_core::{Client, Error, HoldState, Refusal, Result};
 use ferrisson_testkit::{Raw, Server, Value, poll_until};
 use ferrisson_tests::real::{
-    LONG, PATIENCE, Testbed, backend, client, is_held_by, load_scripts, permits, pttl, until_gone,
-    until_subscribed,
+    LONG, PATIENCE, Testbed, backend, client, is_held_by, load_scripts, permits, pttl, soon,
+    until_gone, until_subscribed,
 };
 
 const NAME: &str = "x";
@@ -92,7 +92,7 @@ async fn a_demoted_server_is_waited_for_without_a_storm_of_connections() {
     assert!(!waiting.is_finished());
 
     raw.command(&["REPLICAOF", "NO", "ONE"]).await.unwrap();
-    waiting.await.unwrap().unwrap().unlock().await.unwrap();
+    soon(waiting).await.unwrap().unwrap().unlock().await.unwrap();
     until_gone(&mut raw, "dropped").await;
 }
 
@@ -143,7 +143,7 @@ async fn the_documented_permissions_are_enough() {
         })
         .await;
         guard.unlock().await.unwrap();
-        waiting.await.unwrap().unwrap().unlock().await.unwrap();
+        soon(waiting).await.unwrap().unwrap().unlock().await.unwrap();
         poll_until("it is not subscribed", PATIENCE, async || {
             raw.pubsub_channels().await.unwrap().is_empty()
         })
@@ -206,7 +206,7 @@ async fn without_channels_a_release_works_and_waiters_find_out_by_themselves() {
         assert!(!waiting.is_finished());
         guard.unlock().await.unwrap();
         permit.release().await.unwrap();
-        let (guard, permit) = waiting.await.unwrap();
+        let (guard, permit) = soon(waiting).await.unwrap();
         guard.unwrap().expect("it has asked again").unlock().await.unwrap();
         permit.unwrap().expect("it has asked again").release().await.unwrap();
         assert_eq!(pttl(&mut raw, NAME).await, -2);
@@ -338,7 +338,7 @@ async fn a_changed_password_is_told_and_service_returns_with_the_old_one() {
     // Messages, too, come again.
     until_subscribed(&mut raw, "redisson_lock__channel:{x}", 1).await;
     guard.unlock().await.unwrap();
-    waiting.await.unwrap().unwrap().expect("it was woken").unlock().await.unwrap();
+    soon(waiting).await.unwrap().unwrap().expect("it was woken").unlock().await.unwrap();
 }
 
 // B259
@@ -396,7 +396,7 @@ async fn a_held_lock_whose_key_is_overwritten_is_lost() {
     let mut raw = server.raw().await;
     let guard = client.lock(NAME).lock().await.unwrap();
     raw.command(&["SET", NAME, "text"]).await.unwrap();
-    tokio::time::timeout(PATIENCE, guard.lost()).await.unwrap();
+    soon(guard.lost()).await;
     assert!(matches!(guard.state(), HoldState::Lost(_)));
     assert!(guard.unlock().await.is_err());
     assert_eq!(raw.command(&["GET", NAME]).await.unwrap().text(), "text");

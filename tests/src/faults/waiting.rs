@@ -17,7 +17,7 @@ use ferrisson_testkit::{
     proxy::{Accepting, Action, Direction, Rule},
 };
 use ferrisson_tests::real::{
-    LONG, PATIENCE, Testbed, backend, client, load_scripts, permits, until_subscribed,
+    LONG, PATIENCE, Testbed, backend, client, load_scripts, permits, soon, until_subscribed,
 };
 use futures::future::join_all;
 use rand::{Rng, SeedableRng, rngs::StdRng};
@@ -56,11 +56,15 @@ async fn a_release_before_the_subscription_is_live_is_not_missed() {
     let client = builder.poll_interval(LONG).build().unwrap();
     let guard = take(&holder).await;
     let held_back = bed.proxy.add(Rule::on("SUBSCRIBE").nth(1).then(Action::Hold));
+    let attempts = bed.proxy.add(Rule::on("EVALSHA"));
     let waiting = wait_for(client.lock(NAME));
-    held_back.wait_fired(1).await;
+    soon(held_back.wait_fired(1)).await;
+    // Time to make a mistake.
+    tokio::time::sleep(Duration::from_millis(100)).await;
+    assert_eq!(attempts.matched(), 1, "the next try is for when the subscription is live");
     guard.unlock().await.unwrap();
     held_back.release();
-    waiting.await.unwrap();
+    soon(waiting).await.unwrap();
 }
 
 // B204
@@ -73,11 +77,11 @@ async fn a_subscription_that_failed_during_an_outage_is_made_after_it() {
         let guard = holder.lock(name).try_lock(ZERO, LONG).await.unwrap().expect("it is free");
         let cut = bed.proxy.add(Rule::on("SUBSCRIBE").then(Action::CutBefore));
         let waiting = wait_for(client.lock(name));
-        cut.wait_fired(2).await;
+        soon(cut.wait_fired(2)).await;
         cut.remove();
         until_subscribed(&mut raw, &format!("redisson_lock__channel:{{{name}}}"), 1).await;
         guard.unlock().await.unwrap();
-        waiting.await.unwrap();
+        soon(waiting).await.unwrap();
     }
 }
 
@@ -91,9 +95,9 @@ async fn a_subscription_that_went_silent_is_replaced_and_everybody_asks_again() 
     // The next sign of life gets no answer, and nor does anything after it.
     let lost = Action::BlackHole(Direction::Replies);
     let silent = bed.proxy.add(Rule::on("PING").nth(1).then(lost));
-    silent.wait_fired(1).await;
+    soon(silent.wait_fired(1)).await;
     guard.unlock().await.unwrap();
-    waiting.await.unwrap();
+    soon(waiting).await.unwrap();
 }
 
 #[tokio::test]
@@ -106,10 +110,10 @@ async fn without_any_message_a_free_lock_is_found_within_the_poll_interval() {
     let guard = take(&holder).await;
     let attempts = bed.proxy.add(Rule::on("EVALSHA"));
     let waiting = wait_for(client.lock(NAME));
-    attempts.wait_matched(2).await;
+    soon(attempts.wait_matched(2)).await;
     let start = Instant::now();
     guard.unlock().await.unwrap();
-    waiting.await.unwrap();
+    soon(waiting).await.unwrap();
     // The interval, its jitter of a tenth, a try to subscribe, and a busy machine.
     assert!(start.elapsed() < Duration::from_secs(3), "{:?}", start.elapsed());
 }
@@ -183,7 +187,7 @@ async fn one_connection_carries_all_subscriptions() {
         guard.unlock().await.unwrap();
     }
     for waiting in waiting {
-        waiting.await.unwrap();
+        soon(waiting).await.unwrap();
     }
     until_channels(&mut raw, 0).await;
 }
@@ -203,18 +207,21 @@ async fn waits_that_end_in_vain_or_are_dropped_leave_no_subscription() {
     let mut raw = server.raw().await;
     let hold = "for i = 0, ARGV[1] - 1 do redis.call('hset', 'x' .. i, 'somebody', 1) end";
     raw.command(&["EVAL", hold, "0", &NAMES.to_string()]).await.unwrap();
-    let waits = (0..NAMES).map(|i| {
+    let mut waits = JoinSet::new();
+    for i in 0..NAMES {
         let lock = client.lock(format!("x{i}"));
-        async move {
-            let (given_up, dropped) = (Duration::from_millis(20), Duration::from_millis(15));
-            if i % 2 == 0 {
-                assert!(lock.try_lock(given_up, LONG).await.unwrap().is_none());
-            } else {
-                tokio::time::timeout(dropped, lock.lock()).await.unwrap_err();
-            }
-        }
-    });
-    join_all(waits).await;
+        waits.spawn(async move {
+            let (given_up, endless) = (i % 2 == 0, PATIENCE * 2);
+            let wait = if given_up { Duration::from_secs(3) } else { endless };
+            assert!(lock.try_lock(wait, LONG).await.unwrap().is_none());
+            assert!(given_up, "the others are dropped");
+        });
+    }
+    until_channels(&mut raw, NAMES).await;
+    for _ in 0..NAMES / 2 {
+        waits.join_next().await.expect("half of them end").unwrap();
+    }
+    waits.shutdown().await;
     until_channels(&mut raw, 0).await;
     let keys = raw.command(&["DBSIZE"]).await.unwrap().int();
     assert_eq!(keys, i64::try_from(NAMES).unwrap(), "and no tombstone either");
@@ -279,5 +286,5 @@ async fn links_that_are_cut_at_any_moment_come_back() {
     let waiting = wait_for(client.lock(NAME));
     until_subscribed(&mut bed.server.raw().await, CHANNEL, 1).await;
     guard.unlock().await.unwrap();
-    waiting.await.unwrap();
+    soon(waiting).await.unwrap();
 }

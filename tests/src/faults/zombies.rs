@@ -7,7 +7,7 @@ use ferrisson_testkit::{
     Raw, poll_until,
     proxy::{Action, Rule, RuleHandle},
 };
-use ferrisson_tests::real::{LONG, PATIENCE, Testbed, backend, permits, pttl, until_gone};
+use ferrisson_tests::real::{LONG, PATIENCE, Testbed, backend, permits, pttl, soon, until_gone};
 use tokio::time::timeout;
 
 const NAME: &str = "x";
@@ -147,7 +147,7 @@ async fn the_late_answer_to_a_renewal_arms_nothing() {
     let guard = client.lock(NAME).lock().await.unwrap();
     let late = Action::Delay(Duration::from_millis(200));
     let renewal = bed.proxy.add(Rule::on("EVALSHA").containing(NAME).nth(1).then(late));
-    renewal.wait_fired(1).await;
+    soon(renewal.wait_fired(1)).await;
     guard.unlock().await.unwrap();
     let released = renewal.matched();
     assert_eq!(pttl(&mut raw, NAME).await, -2);
