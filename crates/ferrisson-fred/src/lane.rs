@@ -39,18 +39,23 @@ impl Lane {
     /// Sends a command once. Only one that a cluster has redirected, and thus not executed, is
     /// sent again, until the time is over.
     pub(crate) async fn call(&self, command: &Command) -> Result<Reply, CallError> {
-        let deadline = Instant::now() + self.link.plan().timeouts().command;
+        let limit = self.link.plan().timeouts().command;
+        let deadline = Instant::now() + limit;
+        // With little time left the outcome of another try could become unknown.
+        let last_start = deadline - limit / 4;
         let slot = redis_keyslot(&command.key);
         let mut pause = FIRST_REDIRECT_PAUSE;
         loop {
             let client = self.link.client().ok_or(CallError::Closed)?;
-            let limit = deadline.saturating_duration_since(Instant::now());
-            match send(&client, command, slot, limit).await {
+            let left = deadline.saturating_duration_since(Instant::now());
+            match send(&client, command, slot, left).await {
                 Ok(frame) => {
                     self.link.health().answered(|| config::slot_owner(&client, slot));
                     return self.answer(frame);
                 }
-                Err(error) if outcome::is_redirection(&error) && limit > pause => {
+                Err(error)
+                    if outcome::is_redirection(&error) && Instant::now() + pause < last_start =>
+                {
                     sleep(pause).await;
                     pause = (pause * 2).min(LAST_REDIRECT_PAUSE);
                 }

@@ -73,6 +73,14 @@ async fn a_database_of_the_url_is_used() {
 }
 
 #[tokio::test]
+async fn a_node_of_a_cluster_is_recognised_whatever_the_url_says() {
+    let server = Server::builder().arg("--cluster-enabled").arg("yes").start().await;
+    assert!(builder(server.url()).connect().await.unwrap().is_cluster());
+    let lazy = builder(server.url()).connect_lazy().unwrap();
+    poll_until("it is recognised", PATIENCE, async || lazy.is_cluster()).await;
+}
+
+#[tokio::test]
 async fn a_fred_configuration_is_understood() {
     let config = fred::types::config::Config {
         server: fred::types::config::ServerConfig::new_centralized("127.0.0.1", shared().port()),
