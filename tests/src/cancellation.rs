@@ -29,6 +29,8 @@ const ROUND_TRIP: Duration = Duration::from_millis(10);
 /// Longer than anything that is still under way after a cut.
 const SETTLE: Duration = Duration::from_secs(8);
 const LEASE: Duration = Duration::from_secs(60);
+/// Nothing takes that long.
+const HANG: Duration = Duration::from_secs(3600);
 
 /// What happens to the first request of the call that is cut.
 #[derive(Clone, Copy, Debug)]
@@ -115,7 +117,8 @@ async fn leaves_nothing(scenario: impl AsyncFn(&Env, Network, Cut) -> bool) {
     for network in NETWORKS {
         cuts += at_every_cut(async |cut| {
             let env = Env::new();
-            let is_cancelled = scenario(&env, network, cut).await;
+            let scenario = time::timeout(HANG, scenario(&env, network, cut));
+            let is_cancelled = scenario.await.expect("everybody waits for somebody");
             // What is not sent any more does not fail any more.
             env.faults.heal();
             time::sleep(SETTLE).await;

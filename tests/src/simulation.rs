@@ -18,12 +18,17 @@ use std::{
 };
 
 use ferrisson_testkit::{check, history::Ending};
+use tokio::time;
 
 use self::world::{Outcome, World};
 
 /// The seeds are spread over this many tests, which run in parallel.
 const PARTS: u64 = 4;
-const SEEDS: u64 = 2400;
+const SEEDS: u64 = 2000;
+/// No run takes that long.
+const HANG: Duration = Duration::from_secs(3600);
+/// Virtual time is in milliseconds; a limit that is met exactly may be seen one later.
+const TICK: Duration = Duration::from_millis(2);
 
 #[test]
 fn a_bad_network_breaks_no_promise_1() {
@@ -91,7 +96,8 @@ fn guarded<T, F: Future<Output = T>>(seed: u64, run: impl FnOnce(u64) -> F) -> T
     PANICS.set(0);
     let mut builder = tokio::runtime::Builder::new_current_thread();
     let runtime = builder.enable_time().start_paused(true).build().expect("a runtime");
-    let result = panic::catch_unwind(AssertUnwindSafe(|| runtime.block_on(run(seed))));
+    let run = async { time::timeout(HANG, run(seed)).await.expect("everybody waits for somebody") };
+    let result = panic::catch_unwind(AssertUnwindSafe(|| runtime.block_on(run)));
     drop(runtime);
     match result {
         Ok(output) if PANICS.get() == 0 => output,
@@ -115,25 +121,26 @@ async fn simulate(seed: u64) -> Outcome {
         claims.into_iter().partition(|claim| claim.interval.name == world::SEMAPHORE);
     let (permit_truths, lock_truths): (Vec<_>, Vec<_>) =
         truths.into_iter().partition(|truth| truth.name == world::SEMAPHORE);
-    let intervals = || locks.iter().map(|claim| &claim.interval);
-    assert_eq!(check::overlaps(intervals()), [], "mutual exclusion");
     assert_eq!(check::overlaps(&lock_truths), [], "mutual exclusion in the store");
-    assert_eq!(check::uncovered(&locks, &lock_truths), [], "claims without a hold");
-    assert_eq!(check::late_notices(&locks, &lock_truths), [], "a loss is told in time");
-    let intervals = permits.iter().map(|claim| &claim.interval);
-    assert_eq!(check::overbooked(intervals, world::PERMITS.into()), [], "permits");
     assert_eq!(
         check::overbooked(&permit_truths, world::PERMITS.into()),
         [],
         "permits in the store"
     );
+    if !world.pauses {
+        let intervals = locks.iter().map(|claim| &claim.interval);
+        assert_eq!(check::overlaps(intervals), [], "mutual exclusion");
+        assert_eq!(check::uncovered(&locks, &lock_truths), [], "claims without a hold");
+        assert_eq!(check::late_notices(&locks, &lock_truths), [], "a loss is told in time");
+        let intervals = permits.iter().map(|claim| &claim.interval);
+        assert_eq!(check::overbooked(intervals, world::PERMITS.into()), [], "permits");
+    }
     assert_eq!(world.lost_updates(), 0, "updates of what a lock protects");
     Outcome {
         seeds: 1,
         grants: locks.len() + permits.len(),
         faults: world.link.faults(),
         losses: locks.iter().filter(|claim| claim.ending == Ending::Lost).count(),
-        min_notice: world.min_notice(&locks, &lock_truths),
         virtual_time: world.elapsed(),
     }
 }
@@ -145,10 +152,5 @@ impl std::ops::AddAssign for Outcome {
         self.faults += other.faults;
         self.losses += other.losses;
         self.virtual_time += other.virtual_time;
-        let notices = [self.min_notice, other.min_notice];
-        self.min_notice = notices.into_iter().flatten().min();
     }
 }
-
-/// Virtual time is in milliseconds; a limit that is met exactly may be seen one later.
-const TICK: Duration = Duration::from_millis(2);

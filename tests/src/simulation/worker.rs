@@ -10,10 +10,7 @@ use ferrisson_testkit::history::Ending;
 use rand::{Rng, rngs::SmallRng};
 use tokio::time::{self, Instant};
 
-use crate::{
-    TICK,
-    world::{COMMAND_TIMEOUT, LOCKS, PATIENCE, PERMITS, SEMAPHORE, World},
-};
+use crate::world::{COMMAND_TIMEOUT, LOCKS, PATIENCE, PERMITS, SEMAPHORE, World};
 
 pub(crate) async fn work(world: Arc<World>, client: Client, rng: SmallRng, until: Instant) {
     let mut worker = Worker { world: &world, client, rng };
@@ -52,7 +49,7 @@ impl Worker<'_> {
         let wait = if self.chance(20) { Duration::ZERO } else { self.millis(1, 1500) };
         let give_up = self.sometimes(25, 0, 1000);
         let limit = wait + COMMAND_TIMEOUT;
-        let locked = within(limit, cancelled_after(give_up, lock.try_lock(wait, lease))).await;
+        let locked = self.within(limit, cancelled_after(give_up, lock.try_lock(wait, lease))).await;
         match locked {
             Some(Ok(Some(guard))) => self.hold(guard, LockKey { kind, name: name.into() }).await,
             Some(Ok(None)) | None => {}
@@ -92,17 +89,17 @@ impl Worker<'_> {
             0 => {
                 let lease = self.millis(20, 900);
                 // One renewal that is under way comes first.
-                let renewed = within(COMMAND_TIMEOUT * 2, guard.renew(lease)).await;
+                let renewed = self.within(COMMAND_TIMEOUT * 2, guard.renew(lease)).await;
                 renewed.unwrap_or_else(|error| assert_expected(&error));
             }
-            1 if inner.len() < 2 => match within(COMMAND_TIMEOUT, guard.reenter()).await {
+            1 if inner.len() < 2 => match self.within(COMMAND_TIMEOUT, guard.reenter()).await {
                 Ok(again) => inner.push(again),
                 Err(Error::InvalidArgument { .. }) => {}
                 Err(error) => assert_expected(&error),
             },
             2 => {
                 let Some(again) = inner.pop() else { return };
-                let unlocked = within(COMMAND_TIMEOUT, again.unlock()).await;
+                let unlocked = self.within(COMMAND_TIMEOUT, again.unlock()).await;
                 unlocked.unwrap_or_else(|error| assert_expected(&error));
             }
             _ => time::sleep(self.millis(0, 300)).await,
@@ -118,7 +115,7 @@ impl Worker<'_> {
                 drop(cancelled_after(after, guard.unlock()).await);
             }
             _ => {
-                let unlocked = within(PATIENCE + COMMAND_TIMEOUT, guard.unlock()).await;
+                let unlocked = self.within(PATIENCE + COMMAND_TIMEOUT, guard.unlock()).await;
                 unlocked.unwrap_or_else(|error| assert_expected(&error));
             }
         }
@@ -139,7 +136,7 @@ impl Worker<'_> {
         let wait = if self.chance(20) { Duration::ZERO } else { self.millis(1, 1500) };
         let give_up = self.sometimes(25, 0, 1000);
         let acquire = cancelled_after(give_up, semaphore.try_acquire(permits, wait));
-        let permit = match within(wait + COMMAND_TIMEOUT, acquire).await {
+        let permit = match self.within(wait + COMMAND_TIMEOUT, acquire).await {
             Some(Ok(Some(permit))) => permit,
             Some(Ok(None)) | None => return,
             Some(Err(error)) => return assert_expected(&error),
@@ -154,10 +151,16 @@ impl Worker<'_> {
                 drop(cancelled_after(after, permit.release()).await);
             }
             _ => {
-                let released = within(PATIENCE + COMMAND_TIMEOUT, permit.release()).await;
+                let released = self.within(PATIENCE + COMMAND_TIMEOUT, permit.release()).await;
                 released.unwrap_or_else(|error| assert_expected(&error));
             }
         }
+    }
+
+    /// Every call ends in its time.
+    async fn within<F: Future>(&self, limit: Duration, call: F) -> F::Output {
+        let output = time::timeout(limit + self.world.slack(), call).await;
+        output.unwrap_or_else(|_| panic!("a call that has to end within {limit:?} did not"))
     }
 
     fn chance(&mut self, percent: u32) -> bool {
@@ -172,12 +175,6 @@ impl Worker<'_> {
         let time = self.millis(from, to);
         self.chance(percent).then_some(time)
     }
-}
-
-/// Every call ends in its time.
-async fn within<F: Future>(limit: Duration, call: F) -> F::Output {
-    let output = time::timeout(limit + TICK, call).await;
-    output.unwrap_or_else(|_| panic!("a call that has to end within {limit:?} did not"))
 }
 
 /// Drops a call after a time; its output if it ends before.

@@ -9,9 +9,9 @@ use ferrisson_core::{
 use ferrisson_memory::MemoryBackend;
 use ferrisson_testkit::{
     Observed,
-    check::{self, Tally},
+    check::Tally,
     faulty::{FaultyBackend, LinkProfile, SimLink},
-    history::{Claim, History, Interval},
+    history::History,
 };
 use rand::{Rng, SeedableRng, rngs::SmallRng};
 use tokio::{
@@ -32,6 +32,9 @@ const WORK: Duration = Duration::from_secs(8);
 /// Longer than the slowest request, the longest lease and the longest pause of a clean-up.
 const SETTLE: Duration = Duration::from_secs(6);
 
+/// In milliseconds.
+const LONGEST_PAUSE: u64 = 1200;
+
 pub(crate) const SEMAPHORE: &str = "permits";
 pub(crate) const PERMITS: u32 = 3;
 pub(crate) const LOCKS: [(&str, LockKind); 2] =
@@ -45,7 +48,6 @@ pub(crate) struct Outcome {
     pub(crate) grants: usize,
     pub(crate) faults: u64,
     pub(crate) losses: usize,
-    pub(crate) min_notice: Option<Duration>,
     pub(crate) virtual_time: Duration,
 }
 
@@ -60,6 +62,9 @@ pub(crate) struct World {
     seed: u64,
     /// One of the clients is closed in the middle of its work.
     closes: bool,
+    /// The machine stands still now and then. What ends meanwhile is noticed late, so only what a
+    /// participant does after a look at the clock can be judged.
+    pub(crate) pauses: bool,
 }
 
 impl World {
@@ -70,8 +75,8 @@ impl World {
         memory.init_permits(&SEMAPHORE.into(), PERMITS).await.expect("memory works");
         let clients = (1..=3).map(|number| client(number, &store, &link)).collect();
         let tallies = LOCKS.map(|(name, _)| (name, Tally::default())).into();
-        let (start, closes) = (Instant::now(), seed % 5 == 4);
-        Self { link, history, store, memory, clients, tallies, start, seed, closes }.into()
+        let (start, closes, pauses) = (Instant::now(), seed % 5 == 4, seed % 5 == 3);
+        Self { link, history, store, memory, clients, tallies, start, seed, closes, pauses }.into()
     }
 
     /// Lets all clients work until the time is over.
@@ -95,7 +100,19 @@ impl World {
             // Its documentation: patience, and 2 s for the last command.
             assert!(start.elapsed() <= PATIENCE + Duration::from_secs(2) + TICK);
         }
+        if self.pauses {
+            let mut rng = self.rng(0);
+            while self.elapsed() < WORK {
+                time::sleep(Duration::from_millis(rng.random_range(100..1500))).await;
+                time::advance(Duration::from_millis(rng.random_range(50..=LONGEST_PAUSE))).await;
+            }
+        }
         workers.join_all().await;
+    }
+
+    /// By how much a call may be late.
+    pub(crate) fn slack(&self) -> Duration {
+        if self.pauses { TICK + Duration::from_millis(2 * LONGEST_PAUSE) } else { TICK }
     }
 
     /// Lets everything that is under way come to its end.
@@ -137,11 +154,6 @@ impl World {
 
     pub(crate) fn lost_updates(&self) -> u64 {
         self.tallies.values().map(Tally::lost_updates).sum()
-    }
-
-    /// How long before the next grant a loss was told. A client that closes releases at once.
-    pub(crate) fn min_notice(&self, claims: &[Claim], truths: &[Interval]) -> Option<Duration> {
-        if self.closes { None } else { check::min_notice(claims, truths) }
     }
 
     pub(crate) fn elapsed(&self) -> Duration {
