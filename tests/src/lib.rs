@@ -4,4 +4,6 @@
 pub mod book;
 pub mod inproc;
 pub mod real;
+#[cfg(doctest)]
+pub mod unused;
 pub mod worker;
