@@ -49,7 +49,7 @@ struct Mutant {
     suites: &'static [Suite],
 }
 
-/// Arguments of `cargo test`.
+/// Arguments of `cargo test`: a target, and perhaps a part of the names of tests.
 type Suite = &'static [&'static str];
 
 /// How a suite took it.
@@ -103,7 +103,7 @@ fn hunt<'a>(field: &Field, mutants: &[&'a Mutant]) -> Result<Vec<&'a str>> {
         let verdicts = mutant.suites.iter().map(|suite| (suite, field.test(suite, mutant.name)));
         for (suite, verdict) in verdicts {
             let (verdict, took) = verdict?;
-            let suite = suite.last().copied().unwrap_or_default();
+            let suite = suite[1];
             let (name, found) = (mutant.name, verdict.is_found());
             println!("{name:<36} {suite:<28} {:>7.1}  {verdict:?}", took.as_secs_f32());
             if !found {
@@ -171,13 +171,13 @@ impl Field {
         let start = Instant::now();
         let path = self.log(name);
         let log = File::create(&path)?;
-        let built = self.cargo(suite, &log)?.arg("--no-run").status()?.success();
+        let built = self.cargo("--no-run", suite, &log)?.status()?.success();
         if !built {
             return Ok((Verdict::NotBuilt, start.elapsed()));
         }
-        let mut command = self.cargo(suite, &log)?;
+        let mut command = self.cargo("--no-fail-fast", suite, &log)?;
         // A group of its own, so that the tests end with cargo.
-        let child = command.arg("--no-fail-fast").process_group(0).spawn()?;
+        let child = command.process_group(0).spawn()?;
         let verdict = match wait(child)? {
             Some(status) if status.success() => Verdict::Passed,
             Some(_) => {
@@ -189,8 +189,8 @@ impl Field {
         Ok((verdict, start.elapsed()))
     }
 
-    fn cargo(&self, suite: Suite, log: &File) -> Result<Command> {
-        let mut command = cargo(["test"]);
+    fn cargo(&self, option: &str, suite: Suite, log: &File) -> Result<Command> {
+        let mut command = cargo(["test", option, "--workspace", "--all-features"]);
         command.args(suite).current_dir(&self.tree);
         command.env("CARGO_TARGET_DIR", self.logs.join("target"));
         command.env("CARGO_PROFILE_DEV_DEBUG", "0").env("CARGO_TERM_COLOR", "never");

@@ -1,15 +1,15 @@
 use super::{Mutant, Suite};
 
 /// Thousands of virtual seconds of workers behind a bad network, without a server.
-const SIMULATION: Suite = &["--workspace", "--all-features", "--test", "simulation"];
+const SIMULATION: Suite = &["--test", "simulation"];
 /// The in-process backend and a real server, side by side.
-const DIFFERENTIAL: Suite = &["--workspace", "--all-features", "--test", "differential"];
+const DIFFERENTIAL: Suite = &["--test", "differential"];
 /// Commands that clients send.
-const COMMANDS: Suite = &["--workspace", "--all-features", "--test", "commands"];
-/// Broken connections to a real server.
-const FAULTS: Suite = &["--workspace", "--all-features", "--test", "faults"];
+const COMMANDS: Suite = &["--test", "commands"];
+/// Lost replies, and connections that are given up.
+const LOST_REPLIES: Suite = &["--test", "faults", "--", "whose_reply_is_lost"];
 /// Confirmed subscriptions.
-const SUBSCRIPTIONS: Suite = &["--workspace", "--all-features", "--test", "subscriptions"];
+const SUBSCRIPTIONS: Suite = &["--test", "subscriptions"];
 
 pub(super) const MUTANTS: &[Mutant] = &[
     Mutant {
@@ -115,7 +115,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
         file: "crates/ferrisson-fred/src/config.rs",
         find: "Options { timeout: Some(timeout), fail_fast, ..Options::default() }",
         replace: "let (fail_fast, attempts) = (fail_fast && false, Some(3));\n        Options { timeout: Some(timeout), fail_fast, max_attempts: attempts, ..Options::default() }",
-        suites: &[FAULTS],
+        suites: &[LOST_REPLIES],
     },
     Mutant {
         name: "subscription-is-not-confirmed",
