@@ -180,7 +180,7 @@ impl LockHandle {
     ///   and can win nothing later.
     /// - [`WrongType`](crate::Error::WrongType): the name is used by something else.
     /// - [`LeaseLost`](crate::Error::LeaseLost): the lock was granted, but the answer took longer
-    ///   than the lease.
+    ///   than the lease, at each try in the client's patience or the wait.
     /// - [`Closed`](crate::Error::Closed).
     pub async fn try_lock(
         &self,

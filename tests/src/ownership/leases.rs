@@ -101,6 +101,17 @@ async fn a_grant_that_arrives_after_its_lease_is_none() {
     assert!(start.elapsed() < ms(1300));
 }
 
+#[tokio::test(start_paused = true)]
+async fn a_lease_shorter_than_the_way_to_the_backend_is_not_tried_for_ever() {
+    let world = World::new();
+    world.faults.fail_all(Op::Acquire, Fault::SlowReply(ms(50)));
+    let (lock, start) = (world.client().lock("x"), Instant::now());
+    assert!(is_lost(&lock.lock_with(ms(20)).await));
+    assert!((secs(2)..ms(2200)).contains(&start.elapsed()), "the client's patience");
+    time::sleep(ms(100)).await;
+    assert!(!lock.is_locked().await.unwrap());
+}
+
 // B096
 #[tokio::test(start_paused = true)]
 async fn a_client_without_patience_locks_and_unlocks() {

@@ -72,7 +72,7 @@ pub(crate) async fn acquire<S: Source>(
     // A wait beyond what the clock can count has no end.
     let deadline = Instant::now().checked_add(wait);
     let ticket = context.queues.enter(topic);
-    let waiter = Waiter { context, deadline, idle: 0, backoff: MIN_BACKOFF };
+    let waiter = Waiter { context, deadline, idle: 0, backoff: MIN_BACKOFF, stale_since: None };
     tokio::select! {
         biased;
         () = ticket.turn() => waiter.run(source, ticket).await,
@@ -98,6 +98,8 @@ struct Waiter<'a> {
     deadline: Option<Instant>,
     idle: u32,
     backoff: Duration,
+    /// Since when every grant came too late to be one.
+    stale_since: Option<Instant>,
 }
 
 impl Waiter<'_> {
@@ -159,6 +161,7 @@ impl Waiter<'_> {
             }
             Ok(Tried::Busy { busy_for, available }) => {
                 ticket.succeeded();
+                self.stale_since = None;
                 self.backoff = MIN_BACKOFF;
                 let poll = self.context.jittered(source.poll_interval(self.idle));
                 // A lease is over a millisecond after its last one.
@@ -167,11 +170,16 @@ impl Waiter<'_> {
                 ticket.set_outlook(Outlook { not_before: now + busy_for, available });
                 Ok(None)
             }
-            Ok(Tried::Stale) if self.past_deadline() => {
-                let name = source.topic().name().clone();
-                Err(Error::LeaseLost { name, reason: LossReason::Expired })
+            Ok(Tried::Stale) => {
+                let since = *self.stale_since.get_or_insert(now);
+                // A lease shorter than the way to the backend never works.
+                if self.past_deadline() || since + self.context.config.patience <= now {
+                    let name = source.topic().name().clone();
+                    Err(Error::LeaseLost { name, reason: LossReason::Expired })
+                } else {
+                    Ok(None)
+                }
             }
-            Ok(Tried::Stale) => Ok(None),
             Err(error) => self.ride_out::<S>(error, &ticket).await.map(|()| None),
         };
         (result, source, ticket)
