@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::{
+    collections::{BTreeMap, BTreeSet},
     fs,
     path::{Path, PathBuf},
 };
@@ -112,5 +113,54 @@ fn the_book_knows_every_key_and_channel() {
     assert!(prefixes.len() >= 5, "{prefixes:?}");
     for prefix in prefixes {
         assert!(page.contains(prefix), "{prefix} is not in the book");
+    }
+}
+
+/// The tests below `tests/src` that say in a comment which fault cases they show: `file::test` and
+/// the cases.
+fn tests_of_fault_cases() -> BTreeMap<String, Vec<String>> {
+    let sources = root().join("tests/src");
+    let mut tests = BTreeMap::new();
+    for file in files(&sources, "rs") {
+        let text = fs::read_to_string(&file).unwrap();
+        let file = file.strip_prefix(&sources).unwrap().to_str().unwrap().to_owned();
+        let mut cases = Vec::new();
+        for line in text.lines().map(str::trim_start) {
+            if line.starts_with("// B") {
+                let words = line.split(|c: char| !c.is_ascii_alphanumeric());
+                let is_case = |word: &&str| {
+                    let number = word.strip_prefix('B').filter(|number| number.len() == 3);
+                    number.is_some_and(|number| number.parse::<u16>().is_ok())
+                };
+                cases = words.filter(is_case).map(str::to_owned).collect();
+            } else if let Some((_, name)) = line.split_once("fn ").filter(|_| !cases.is_empty()) {
+                let name = name.split('(').next().unwrap();
+                tests.insert(format!("{file}::{name}"), std::mem::take(&mut cases));
+            }
+        }
+    }
+    tests
+}
+
+#[test]
+fn every_fault_case_has_a_row_whose_tests_exist() {
+    let tests = tests_of_fault_cases();
+    let page = fs::read_to_string(root().join("docs/src/fault-cases.md")).unwrap();
+    let mut rows = BTreeSet::new();
+    for row in page.lines().filter(|line| line.starts_with("| B")) {
+        let columns: Vec<_> = row.split('|').map(str::trim).collect();
+        let [_, case, _, .., shown, _] = columns[..] else { panic!("{row}") };
+        assert!(rows.insert(case.to_owned()), "{case} has two rows");
+        assert!(!shown.is_empty(), "{case}");
+        for test in shown.split('`').filter(|part| part.contains("::") && part.contains(".rs")) {
+            let cases = tests.get(test).unwrap_or_else(|| panic!("{case}: there is no {test}"));
+            assert!(cases.iter().any(|it| it == case), "{test} does not say that it shows {case}");
+        }
+    }
+    assert_eq!(rows.len(), 204);
+    for (test, case) in
+        tests.iter().flat_map(|(test, cases)| cases.iter().map(move |it| (test, it)))
+    {
+        assert!(rows.contains(case), "{test} shows {case}, which has no row");
     }
 }
