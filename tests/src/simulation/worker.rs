@@ -12,6 +12,9 @@ use tokio::time::{self, Instant};
 
 use crate::world::{COMMAND_TIMEOUT, LOCKS, PATIENCE, PERMITS, SEMAPHORE, World};
 
+/// What is left of such a lease is still there in the end.
+const LONG: Duration = Duration::from_secs(60);
+
 pub(crate) async fn work(world: Arc<World>, client: Client, rng: SmallRng, until: Instant) {
     let mut worker = Worker { world: &world, client, rng };
     while Instant::now() < until && !worker.client.is_closed() {
@@ -41,9 +44,10 @@ impl Worker<'_> {
     async fn lock(&mut self) {
         let (name, kind) = LOCKS[usize::from(self.chance(25))];
         let lock = handle(&self.client, name, kind);
-        let lease = match self.rng.random_range(0..3) {
-            0 => Lease::AutoRenew,
-            1 => Lease::Fixed(Duration::from_millis(600)),
+        let lease = match self.rng.random_range(0..10) {
+            0..3 => Lease::AutoRenew,
+            3..6 => Lease::Fixed(Duration::from_millis(600)),
+            6 if self.world.cleans_up() => Lease::Fixed(LONG),
             _ => Lease::Fixed(self.millis(20, 900)),
         };
         let wait = if self.chance(20) { Duration::ZERO } else { self.millis(1, 1500) };
@@ -51,14 +55,16 @@ impl Worker<'_> {
         let limit = wait + COMMAND_TIMEOUT;
         let locked = self.within(limit, cancelled_after(give_up, lock.try_lock(wait, lease))).await;
         match locked {
-            Some(Ok(Some(guard))) => self.hold(guard, LockKey { kind, name: name.into() }).await,
+            Some(Ok(Some(guard))) => {
+                self.hold(guard, LockKey { kind, name: name.into() }, lease).await
+            }
             Some(Ok(None)) | None => {}
             Some(Err(error)) => assert_expected(&error),
         }
     }
 
     /// Works under a lock, for a while or until it is lost.
-    async fn hold(&mut self, guard: LockGuard, key: LockKey) {
+    async fn hold(&mut self, guard: LockGuard, key: LockKey, lease: Lease) {
         let claim = self.world.history.claim(key.name.as_str(), &guard.owner(), 1);
         let tally = self.world.tally(key.name.as_str());
         let read = tally.read();
@@ -70,7 +76,9 @@ impl Worker<'_> {
                 let Error::LeaseLost { reason, .. } = error else { panic!("{error}") };
                 assert_ne!(reason, LossReason::Taken, "nobody takes locks away here");
                 claim.end(Ending::Lost);
-                return self.release(guard).await;
+                time::sleep(self.millis(0, 300)).await;
+                assert!(!guard.is_held(), "what was lost is not held again");
+                return self.release(guard, lease).await;
             }
         }
         if guard.is_held() {
@@ -81,7 +89,7 @@ impl Worker<'_> {
             claim.end(Ending::Lost);
         }
         drop(inner);
-        self.release(guard).await;
+        self.release(guard, lease).await;
     }
 
     async fn step(&mut self, guard: &LockGuard, inner: &mut Vec<LockGuard>) {
@@ -106,10 +114,10 @@ impl Worker<'_> {
         }
     }
 
-    async fn release(&mut self, guard: LockGuard) {
+    async fn release(&mut self, guard: LockGuard, lease: Lease) {
         match self.rng.random_range(0..10) {
             0..2 => drop(guard),
-            2 => guard.forget(),
+            2 if lease != Lease::Fixed(LONG) => guard.forget(),
             3 => {
                 let after = Some(self.millis(0, 50));
                 drop(cancelled_after(after, guard.unlock()).await);

@@ -147,6 +147,11 @@ impl World {
         }
     }
 
+    /// Whether nobody leaves anything that only the end of its lease removes.
+    pub(crate) fn cleans_up(&self) -> bool {
+        !self.closes
+    }
+
     /// What the lock protects.
     pub(crate) fn tally(&self, name: &str) -> &Tally {
         &self.tallies[name]
