@@ -2,6 +2,8 @@
 //! of them that breaks the network. The ids are those of the table of fault cases in the book.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+#[path = "faults/cluster.rs"]
+mod cluster;
 #[path = "faults/failover.rs"]
 mod failover;
 #[path = "faults/hygiene.rs"]
@@ -10,6 +12,8 @@ mod hygiene;
 mod messages;
 #[path = "faults/outages.rs"]
 mod outages;
+#[path = "faults/permissions.rs"]
+mod permissions;
 #[path = "faults/refusals.rs"]
 mod refusals;
 #[path = "faults/servers.rs"]

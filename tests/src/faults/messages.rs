@@ -13,6 +13,9 @@ use ferrisson_tests::real::{
 };
 use futures::future::join_all;
 
+/// Long enough for a connection that does not answer to be given up, which takes three timeouts.
+const WATCHDOG: Duration = Duration::from_secs(15);
+
 /// One client behind a proxy of its own, and a direct view of its server.
 struct Scene {
     proxy: Proxy,
@@ -51,7 +54,7 @@ async fn in_every_way(what: &str, play: impl AsyncFn(Scene)) {
     let scenes = ways.map(|(way, fault)| async move {
         let proxy = Proxy::to(server).await;
         let builder = Client::builder(backend(&proxy.url()).await).patience(PATIENCE);
-        let client = builder.watchdog_lease(Duration::from_secs(9)).build().expect("it is valid");
+        let client = builder.watchdog_lease(WATCHDOG).build().expect("it is valid");
         let (other, raw) = (self::client(&server.url()).await, server.raw().await);
         play(Scene { proxy, client, other, raw, name: format!("{what}:{way}"), fault }).await;
     });
@@ -138,7 +141,7 @@ async fn the_watchdog_rides_out_a_lost_renewal() {
         let broken = scene.break_next();
         soon(broken.wait_matched(2)).await;
         poll_until("the renewal is confirmed", PATIENCE, async || {
-            guard.state() == HoldState::Held && pttl(&mut scene.raw, &scene.name).await > 7000
+            guard.state() == HoldState::Held && pttl(&mut scene.raw, &scene.name).await > 11_000
         })
         .await;
         let renewals = broken.matched();

@@ -6,7 +6,7 @@ use ferrisson_core::{Client, Error, HoldState, LossReason, Outcome};
 use ferrisson_testkit::{Server, poll_until, proxy::Accepting};
 use ferrisson_tests::real::{
     COMMAND_TIMEOUT, LONG, PATIENCE, Testbed, backend, client, is_held_by, load_scripts, permits,
-    pttl, soon,
+    pttl, server_with_log, soon, until_gone,
 };
 use rand::{Rng, SeedableRng, rngs::StdRng};
 use tokio::task::JoinSet;
@@ -67,6 +67,80 @@ async fn protected_work_is_stopped_when_the_holder_is_cut_off() {
     assert!(start.elapsed() < lease, "before the server can give it away");
 }
 
+// B023
+#[tokio::test]
+async fn a_release_that_failed_is_followed_by_another_and_by_no_renewal() {
+    let bed = Testbed::start().await;
+    let builder = Client::builder(backend(&bed.proxy.url()).await).patience(ZERO);
+    let client = builder.watchdog_lease(Duration::from_secs(9)).build().unwrap();
+    let guard = client.lock(NAME).lock().await.unwrap();
+    bed.proxy.set_accepting(Accepting::Refuse).await;
+    bed.proxy.cut_all();
+    let error = guard.unlock().await.unwrap_err();
+    assert!(matches!(error, Error::Unavailable { .. }), "{error:?}");
+    let left = pttl(&mut bed.server.raw().await, NAME).await;
+    assert!(left > 1000, "the lease has not ended: {left} ms");
+    bed.proxy.set_accepting(Accepting::Yes).await;
+    until_gone(&mut bed.server.raw().await, NAME).await;
+}
+
+// B052
+#[tokio::test]
+#[expect(clippy::disallowed_methods, reason = "the fault is that the runtime is blocked")]
+async fn a_blocked_runtime_knows_of_its_loss_at_once() {
+    let server = Server::start().await;
+    let builder = Client::builder(backend(&server.url()).await);
+    let client = builder.watchdog_lease(Duration::from_millis(300)).build().unwrap();
+    let guard = client.lock(NAME).lock().await.unwrap();
+    let url = server.url();
+    let other = std::thread::spawn(move || {
+        let runtime = tokio::runtime::Runtime::new().unwrap();
+        runtime.block_on(async {
+            let client = self::client(&url).await;
+            client.lock(NAME).lock_with(LONG).await.unwrap().forget();
+        });
+    });
+    // The runtime of this test has one thread. No task runs until the other has the lock.
+    other.join().unwrap();
+    assert!(!guard.is_held(), "by the clock, before any task has run");
+    std::thread::sleep(Duration::from_millis(50));
+    assert_eq!(guard.lost().await, LossReason::Expired);
+    assert!(guard.unlock().await.is_err());
+    assert!(pttl(&mut server.raw().await, NAME).await > 0, "the other still has it");
+}
+
+// B220, B221
+#[tokio::test]
+async fn every_kind_of_call_ends_by_its_limit_when_answers_are_late() {
+    let bed = Testbed::start().await;
+    let builder = Client::builder(backend(&bed.proxy.url()).await).patience(ZERO);
+    let client = builder.build().unwrap();
+    let (lock, plain) = (client.lock(NAME), client.plain_lock("p"));
+    let (semaphore, bucket) = (client.semaphore("s"), client.bucket::<u8>("b"));
+    semaphore.try_set_permits(5).await.unwrap();
+    let guard = lock.lock().await.unwrap();
+    bed.proxy.set_latency(ZERO, COMMAND_TIMEOUT * 4);
+    let start = Instant::now();
+    let results = tokio::join!(
+        async { plain.try_lock(ZERO, LONG).await.is_err() },
+        async { plain.try_lock(LONG, LONG).await.is_err() },
+        async { lock.inspect().await.is_err() },
+        async { guard.renew(LONG).await.is_err() },
+        async { guard.reenter().await.is_err() },
+        async { semaphore.try_acquire(1, LONG).await.is_err() },
+        async { semaphore.release(1).await.is_err() },
+        async { semaphore.available_permits().await.is_err() },
+        async { bucket.get().await.is_err() },
+        async { bucket.set(&1).await.is_err() },
+        async { bucket.compare_and_set(Some(&1), None).await.is_err() },
+    );
+    let (a, b, c, d, e, f, g, h, i, j, k) = results;
+    assert_eq!([a, b, c, d, e, f, g, h, i, j, k], [true; 11]);
+    let took = start.elapsed();
+    assert!(took < COMMAND_TIMEOUT * 2, "{took:?}");
+    assert!(guard.unlock().await.is_err());
+}
+
 // B290, B291
 #[tokio::test]
 async fn a_server_that_is_away_is_not_taken_for_a_lock_that_is_busy() {
@@ -117,7 +191,7 @@ enum Came {
 async fn when_the_server_is_killed_every_call_ends_with_an_error_or_something_really_held() {
     const CALLS: u64 = 200;
     let wait = Duration::from_secs(3);
-    let server = Server::builder().appendonly(true).start().await;
+    let server = server_with_log().start().await;
     load_scripts(&server).await;
     let clients = [client(&server.url()).await, client(&server.url()).await];
     clients[0].semaphore("s").try_set_permits(20).await.unwrap();

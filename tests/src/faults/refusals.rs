@@ -5,15 +5,15 @@ use std::{fs, path::PathBuf, time::Duration};
 use ferrisson_core::{Client, Error, HoldState, Refusal, Result};
 use ferrisson_testkit::{Raw, Server, Value, poll_until};
 use ferrisson_tests::real::{
-    LONG, PATIENCE, Testbed, backend, client, is_held_by, load_scripts, permits, pttl, soon,
-    until_gone, until_subscribed,
+    LONG, PATIENCE, Testbed, backend, client, is_held_by, load_scripts, permits, soon, until_gone,
+    until_subscribed,
 };
 
 const NAME: &str = "x";
 const ZERO: Duration = Duration::ZERO;
 
 #[track_caller]
-fn assert_refused<T>(result: Result<T>, expected: Refusal) {
+pub(crate) fn assert_refused<T>(result: Result<T>, expected: Refusal) {
     let Err(error) = result else { panic!("not refused, instead of {expected:?}") };
     let refused = matches!(&error, Error::Refused { refusal, .. } if *refusal == expected);
     assert!(refused, "{error:?} instead of {expected:?}");
@@ -68,6 +68,41 @@ async fn a_server_out_of_memory_grants_nothing_and_takes_everything_back() {
     client.lock(NAME).lock().await.unwrap().unlock().await.unwrap();
 }
 
+// B236
+#[tokio::test]
+async fn a_server_busy_with_a_script_of_somebody_else_is_waited_for() {
+    let server = Server::start().await;
+    load_scripts(&server).await;
+    let client = client_with_patience(&server, PATIENCE).await;
+    let impatient = client_with_patience(&server, ZERO).await;
+    server.set_config("lua-time-limit", "50").await;
+    let (mut raw, mut endless) = (server.raw().await, server.raw().await);
+    endless.send(&["EVAL", "while true do end", "0"]).await.unwrap();
+    let is_busy = async || {
+        let tried = impatient.lock(NAME).try_lock(ZERO, LONG).await;
+        matches!(tried, Err(Error::Refused { refusal: Refusal::Busy, .. }))
+    };
+    poll_until("it is told that the server is busy", PATIENCE, is_busy).await;
+    let lock = client.lock(NAME);
+    let waiting = tokio::spawn(async move { lock.lock().await });
+    raw.command(&["SCRIPT", "KILL"]).await.unwrap();
+    let guard = soon(waiting).await.unwrap().unwrap();
+    assert!(is_held_by(&mut raw, &guard).await);
+}
+
+#[tokio::test]
+async fn a_server_with_too_few_replicas_is_told_and_what_was_released_goes_when_there_are_enough() {
+    let server = Server::start().await;
+    load_scripts(&server).await;
+    let client = client_with_patience(&server, Duration::from_millis(100)).await;
+    let guard = client.lock(NAME).lock_with(LONG).await.unwrap();
+    server.set_config("min-replicas-to-write", "1").await;
+    assert_refused(client.lock("y").try_lock(PATIENCE, LONG).await, Refusal::TooFewReplicas);
+    assert_refused(guard.unlock().await, Refusal::TooFewReplicas);
+    server.set_config("min-replicas-to-write", "0").await;
+    until_gone(&mut server.raw().await, NAME).await;
+}
+
 // B231, B236
 #[tokio::test]
 async fn a_demoted_server_is_waited_for_without_a_storm_of_connections() {
@@ -94,124 +129,6 @@ async fn a_demoted_server_is_waited_for_without_a_storm_of_connections() {
     raw.command(&["REPLICAOF", "NO", "ONE"]).await.unwrap();
     soon(waiting).await.unwrap().unwrap().unlock().await.unwrap();
     until_gone(&mut raw, "dropped").await;
-}
-
-/// A server with a further user; the address for that user.
-async fn with_user(rules: &[&str]) -> (Server, String) {
-    let server = Server::start().await;
-    let command = [&["ACL", "SETUSER", "app", "on", ">secret"], rules].concat();
-    let reply = server.raw().await.command(&command).await.unwrap();
-    assert_eq!(reply, Value::Status("OK".into()));
-    let url = format!("redis://app:secret@127.0.0.1:{}", server.port());
-    (server, url)
-}
-
-/// What the book tells administrators to permit for names that begin with `app:`.
-const DOCUMENTED: &[&str] = &[
-    "resetkeys",
-    "resetchannels",
-    "~app:*",
-    "~ferrisson_abandoned:{app:*",
-    "~ferrisson_permit:{app:*",
-    "&redisson_lock__channel:{app:*",
-    "&redisson_sc:{app:*",
-    "&ferrisson_lock__channel:{app:*",
-    "+@read",
-    "+@write",
-    "+@scripting",
-    "+@pubsub",
-    "+@connection",
-    "-@dangerous",
-];
-
-// B254, B257
-#[tokio::test]
-async fn the_documented_permissions_are_enough() {
-    let (server, url) = with_user(DOCUMENTED).await;
-    let page = fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/src/protocol.md"));
-    let page = page.unwrap();
-    assert!(DOCUMENTED.iter().all(|rule| page.contains(rule)), "the book says something else");
-    let client = client(&url).await;
-    let (lock, plain) = (client.lock("app:l"), client.plain_lock("app:p"));
-    for lock in [lock, plain] {
-        let guard = lock.lock().await.unwrap();
-        guard.renew(LONG).await.unwrap();
-        let waiting = tokio::spawn(async move { lock.lock().await });
-        let mut raw = server.raw().await;
-        poll_until("it is subscribed", PATIENCE, async || {
-            raw.pubsub_channels().await.unwrap().len() == 1
-        })
-        .await;
-        guard.unlock().await.unwrap();
-        soon(waiting).await.unwrap().unwrap().unlock().await.unwrap();
-        poll_until("it is not subscribed", PATIENCE, async || {
-            raw.pubsub_channels().await.unwrap().is_empty()
-        })
-        .await;
-    }
-    let semaphore = client.semaphore("app:s");
-    semaphore.try_set_permits(2).await.unwrap();
-    semaphore.acquire(1).await.unwrap().release().await.unwrap();
-    semaphore.drain_permits().await.unwrap();
-    let bucket = client.bucket::<u8>("app:b");
-    bucket.set_with_ttl(&1, LONG).await.unwrap();
-    bucket.compare_and_set(Some(&1), Some(&2)).await.unwrap();
-    assert_eq!(bucket.take().await.unwrap(), Some(2));
-    // What is not permitted is said as such, before anything is changed.
-    assert_refused(client.lock(NAME).lock().await, Refusal::NotPermitted);
-    assert_refused(client.semaphore(NAME).try_acquire(1, ZERO).await, Refusal::NotPermitted);
-    assert_refused(client.bucket::<u8>(NAME).set(&1).await, Refusal::NotPermitted);
-}
-
-// B254
-#[tokio::test]
-async fn a_missing_permission_is_told_at_the_acquisition_and_leaves_no_lock_behind() {
-    let missing: [&[&str]; 5] = [
-        &["+@all", "-hset", "~*", "&*"],
-        &["+@all", "-pexpire", "~*", "&*"],
-        &["+@all", "-evalsha", "~*", "&*"],
-        &["+@all", "~y", "~ferrisson*", "&*"],
-        // Not the helper key.
-        &["+@all", "~x", "&*"],
-    ];
-    for rules in missing {
-        let (server, url) = with_user(rules).await;
-        let client = client(&url).await;
-        assert_refused(client.lock(NAME).try_lock(PATIENCE, LONG).await, Refusal::NotPermitted);
-        assert_eq!(server.raw().await.keys().await.unwrap(), [""; 0], "{rules:?}");
-    }
-}
-
-// B255
-#[tokio::test]
-async fn without_channels_a_release_works_and_waiters_find_out_by_themselves() {
-    let (server, url) = with_user(&["+@all", "~*", "resetchannels"]).await;
-    let mute = client(&url).await;
-    let poll = Duration::from_millis(300);
-    let builder = Client::builder(backend(&url).await).poll_interval(poll);
-    let deaf = builder.build().unwrap();
-    let builder = Client::builder(backend(&server.url()).await).poll_interval(poll);
-    let hearing = builder.build().unwrap();
-    let mut raw = server.raw().await;
-    for waiter in [hearing, deaf] {
-        let guard = mute.lock(NAME).lock().await.unwrap();
-        let permit = mute.semaphore("s");
-        permit.try_set_permits(1).await.unwrap();
-        let permit = permit.acquire(1).await.unwrap();
-        let waiting = tokio::spawn(async move {
-            let (lock, semaphore) = (waiter.lock(NAME), waiter.semaphore("s"));
-            tokio::join!(lock.try_lock(PATIENCE, LONG), semaphore.try_acquire(1, PATIENCE))
-        });
-        tokio::time::sleep(Duration::from_millis(100)).await;
-        assert!(!waiting.is_finished());
-        guard.unlock().await.unwrap();
-        permit.release().await.unwrap();
-        let (guard, permit) = soon(waiting).await.unwrap();
-        guard.unwrap().expect("it has asked again").unlock().await.unwrap();
-        permit.unwrap().expect("it has asked again").release().await.unwrap();
-        assert_eq!(pttl(&mut raw, NAME).await, -2);
-        assert_eq!(permits(&mut raw, "s").await, 1);
-    }
 }
 
 /// Makes the server unable to write its snapshot, so that it stops writes. Permissions would not

@@ -12,7 +12,7 @@ use ferrisson_core::{Client, Error, HoldState, LockHandle, LossReason};
 use ferrisson_testkit::{Server, poll_until};
 use ferrisson_tests::real::{
     COMMAND_TIMEOUT, LONG, PATIENCE, Testbed, backend, client, is_held_by, load_scripts, permits,
-    pttl, soon, until_gone, until_subscribed,
+    pttl, server_with_log, soon, until_gone, until_subscribed,
 };
 use futures::future::join_all;
 use tokio::task::JoinSet;
@@ -80,7 +80,7 @@ async fn a_grant_that_is_told_after_its_lease_is_no_grant() {
 
 #[tokio::test]
 async fn a_lock_survives_the_crash_of_a_server_that_keeps_a_log() {
-    let server = Server::builder().appendonly(true).start().await;
+    let server = server_with_log().start().await;
     load_scripts(&server).await;
     let client = patient_client(&server, Duration::from_secs(9)).await;
     client.semaphore("s").try_set_permits(3).await.unwrap();

@@ -5,7 +5,7 @@ use std::time::Duration;
 use ferrisson_core::{Client, Error, Outcome};
 use ferrisson_testkit::{
     Raw, poll_until,
-    proxy::{Action, Rule, RuleHandle},
+    proxy::{Action, Direction, Rule, RuleHandle},
 };
 use ferrisson_tests::real::{LONG, PATIENCE, Testbed, backend, permits, pttl, soon, until_gone};
 use tokio::time::timeout;
@@ -18,8 +18,12 @@ async fn impatient_client(bed: &Testbed) -> Client {
     builder.build().unwrap()
 }
 
+/// Holds the next request back. What its connection sends after it, to clean up, is lost, so that
+/// it cannot be what saves us.
 fn hold_next(bed: &Testbed) -> RuleHandle {
-    bed.proxy.add(Rule::on("EVALSHA").containing(NAME).nth(1).then(Action::Hold))
+    let of_name = || Rule::on("EVALSHA").containing(NAME);
+    let _ = bed.proxy.add(of_name().nth(2).then(Action::BlackHole(Direction::Requests)));
+    bed.proxy.add(of_name().nth(1).then(Action::Hold))
 }
 
 async fn executed(raw: &mut Raw) -> u64 {
