@@ -227,3 +227,15 @@ async fn what_is_forgotten_stays_until_its_lease_ends() {
         assert_eq!((world.faults.calls(Op::Renew), world.faults.calls(Op::Release)), (0, 0));
     }
 }
+
+#[tokio::test(start_paused = true)]
+async fn what_is_forgotten_leaves_the_hold_to_the_guards_that_share_it() {
+    let world = World::new();
+    let lock = world.client().lock("x");
+    let kept = lock.lock().await.unwrap();
+    kept.reenter().await.unwrap().forget();
+    time::sleep(secs(60)).await;
+    assert_eq!((kept.is_held(), kept.hold_count()), (true, 1));
+    kept.unlock().await.unwrap();
+    assert!(!lock.is_locked().await.unwrap());
+}

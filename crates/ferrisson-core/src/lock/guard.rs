@@ -220,6 +220,9 @@ impl LockGuard {
     }
 
     /// Keeps the lock until its lease ends, without renewing it any more.
+    ///
+    /// While other guards share the hold, they decide: it is renewed for them, and the last of them
+    /// releases it.
     pub fn forget(self) {
         if let Inner::Held(held) = self.0 {
             let hold = held.into_hold();
