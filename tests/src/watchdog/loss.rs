@@ -62,6 +62,49 @@ async fn a_holder_that_is_cut_off_is_told_before_another_can_have_the_lock() {
     }
 }
 
+// B049
+#[tokio::test(start_paused = true)]
+async fn slow_replies_do_not_move_the_end_of_a_lease() {
+    for slow in [ms(1), ms(50), ms(150), ms(250)] {
+        for op in [Op::Acquire, Op::Renew] {
+            let world = World::new();
+            world.faults.fail_next(op, 1, Fault::SlowReply(slow));
+            let guard = watched_by(&world).lock("x").lock().await.unwrap();
+            if op == Op::Renew {
+                time::sleep(W / 3 + ms(1)).await;
+                assert_eq!(world.faults.calls(Op::Renew), 1);
+            }
+            // The reply still arrives, and nothing that is sent later does.
+            world.faults.fail_everything(Fault::LostRequest);
+            let lock = world.stranger().lock("x");
+            let waiting = tokio::spawn(async move {
+                let guard = lock.lock().await.unwrap();
+                (Instant::now(), guard)
+            });
+            guard.lost().await;
+            let told = Instant::now();
+            let (granted, _guard) = waiting.await.unwrap();
+            assert!(told < granted, "{op:?}, {slow:?}: {told:?} {granted:?}");
+        }
+    }
+}
+
+// B030
+#[tokio::test(start_paused = true)]
+async fn a_reply_after_the_end_of_the_lease_makes_nothing_held_again_whoever_has_looked() {
+    for has_looked in [true, false] {
+        let world = World::new();
+        let guard = watched_by(&world).lock("x").lock().await.unwrap();
+        world.faults.fail_next(Op::Renew, 1, Fault::SlowReply(ms(250)));
+        time::sleep(ms(320)).await;
+        assert_eq!(world.faults.calls(Op::Renew), 1);
+        assert!(guard.remaining().is_zero());
+        assert!(!has_looked || !guard.is_held());
+        time::sleep(ms(60)).await;
+        assert_eq!(guard.state(), HoldState::Lost(LossReason::Expired));
+    }
+}
+
 // B047
 #[tokio::test(start_paused = true)]
 async fn a_process_that_was_stopped_knows_at_once_and_leaves_its_successor_alone() {
