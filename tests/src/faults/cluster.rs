@@ -16,13 +16,14 @@ use uuid::Uuid;
 
 const LEASE: Duration = Duration::from_secs(6);
 
-// B041, B236, B240, B241
+// B041, B236, B238, B240, B241, B243, B246
 #[tokio::test]
-async fn a_cluster_with_odd_names_moving_slots_and_a_node_in_trouble() {
+async fn a_cluster_with_odd_names_moving_slots_and_nodes_in_trouble() {
     let cluster = Cluster::start().await;
     // Each of these damages the cluster more than the one before.
     odd_names_are_names(&cluster).await;
     a_lock_moves_with_its_slot(&cluster).await;
+    a_node_dies_is_replaced_and_comes_back(&cluster).await;
     a_frozen_node_costs_only_its_own_locks(&cluster).await;
 }
 
@@ -79,6 +80,28 @@ async fn a_lock_moves_with_its_slot(cluster: &Cluster) {
     assert!(is_held_by(&mut target.raw().await, &guard).await);
     guard.unlock().await.unwrap();
     soon(waiting).await.unwrap().unwrap().unlock().await.unwrap();
+}
+
+/// A waiting call outlives the failover, and another one the way back.
+async fn a_node_dies_is_replaced_and_comes_back(cluster: &Cluster) {
+    let client = patient_client(cluster).await;
+    let lock = client.lock("mortal");
+    lock.lock().await.unwrap().unlock().await.unwrap();
+    let mortal = cluster.owner_of("mortal").await;
+    mortal.kill();
+    // The default limits: a replica has to notice, and to be elected.
+    soon(lock.lock()).await.unwrap().unlock().await.unwrap();
+    assert_ne!(cluster.owner_of("mortal").await.port(), mortal.port());
+
+    mortal.restart().await;
+    poll_until("the old master has its place back", PATIENCE, async || {
+        // Refused until it is in step with its successor.
+        let _ = mortal.raw().await.command(&["CLUSTER", "FAILOVER"]).await;
+        cluster.owner_of("mortal").await.port() == mortal.port()
+    })
+    .await;
+    soon(lock.lock()).await.unwrap().unlock().await.unwrap();
+    cluster.wait_until_ok().await;
 }
 
 /// A master stops, and its replica with it.

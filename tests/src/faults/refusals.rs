@@ -114,7 +114,7 @@ async fn a_demoted_server_is_waited_for_without_a_storm_of_connections() {
     let nobody = ["REPLICAOF", "127.0.0.1", "1"];
     raw.command(&nobody).await.unwrap();
     let impatient = client_with_patience(&bed.server, ZERO).await;
-    assert_refused(impatient.lock(NAME).try_lock(LONG, LONG).await, Refusal::ReadOnly);
+    assert_refused(soon(impatient.lock(NAME).try_lock(LONG, LONG)).await, Refusal::ReadOnly);
     assert_refused(client.lock(NAME).try_lock(ZERO, LONG).await, Refusal::ReadOnly);
 
     bed.proxy.reset_counts();
