@@ -4,8 +4,14 @@ use super::{Mutant, Suite};
 const SIMULATION: Suite = &["--test", "simulation"];
 /// The in-process backend and a real server, side by side.
 const DIFFERENTIAL: Suite = &["--test", "differential"];
+/// The wait loop, in stopped time.
+const WAITING: Suite = &["--test", "waiting"];
+/// Leases, their renewal and their loss, in stopped time.
+const WATCHDOG: Suite = &["--test", "watchdog"];
 /// Commands that clients send.
 const COMMANDS: Suite = &["--test", "commands"];
+/// Requests that arrive when nobody waits for them any more.
+const ZOMBIES: Suite = &["--test", "faults", "--", "zombies"];
 /// Lost replies, and connections that are given up.
 const LOST_REPLIES: Suite = &["--test", "faults", "--", "whose_reply_is_lost"];
 /// Confirmed subscriptions.
@@ -17,28 +23,28 @@ pub(super) const MUTANTS: &[Mutant] = &[
         file: "crates/ferrisson-core/src/lock/source.rs",
         find: "let held = HeldLock(Some(self.hold(token, sent)));",
         replace: "let _ = sent;\n                let held = HeldLock(Some(self.hold(token, Instant::now())));",
-        suites: &[SIMULATION],
+        suites: &[SIMULATION, WATCHDOG],
     },
     Mutant {
         name: "renewal-counts-from-its-reply",
         file: "crates/ferrisson-core/src/engine/hold.rs",
         find: "state.valid_until = valid_until(sent, lease.min(state.ceiling));",
         replace: "let _ = sent;\n                state.valid_until = valid_until(Instant::now(), lease.min(state.ceiling));",
-        suites: &[SIMULATION],
+        suites: &[SIMULATION, WATCHDOG],
     },
     Mutant {
         name: "late-grant-is-taken",
         file: "crates/ferrisson-core/src/lock/source.rs",
         find: "if held.hold().state() != HoldState::Held {",
         replace: "if matches!(held.hold().state(), HoldState::Suspended) {",
-        suites: &[SIMULATION],
+        suites: &[SIMULATION, WATCHDOG],
     },
     Mutant {
         name: "dropped-request-is-forgotten",
         file: "crates/ferrisson-core/src/engine/completing.rs",
         find: "self.tasks.spawn_on(async { drop(future.await) }, &runtime);",
         replace: "drop((future, runtime));",
-        suites: &[SIMULATION],
+        suites: &[WAITING],
     },
     Mutant {
         name: "unknown-outcome-is-not-cleaned-up",
@@ -52,21 +58,21 @@ pub(super) const MUTANTS: &[Mutant] = &[
         file: "crates/ferrisson-core/src/engine/cleanup.rs",
         find: "Object::Lock(key) if self.tainted => backend.abandon(key, owner).await,",
         replace: "Object::Lock(key) if self.tainted => backend.release(key, owner).await,",
-        suites: &[SIMULATION],
+        suites: &[ZOMBIES, WAITING],
     },
     Mutant {
         name: "lost-hold-is-held-again",
         file: "crates/ferrisson-core/src/engine/hold.rs",
         find: "        // A hold that has been called lost is never called held again.\n        state.check_clock();",
         replace: "        state.lost = None;",
-        suites: &[SIMULATION],
+        suites: &[WATCHDOG],
     },
     Mutant {
         name: "no-try-after-the-subscription",
         file: "crates/ferrisson-core/src/engine/acquire.rs",
         find: "                ticket.set_wakeup(wakeup);\n                ticket.set_outlook(Outlook { not_before: Instant::now(), available: 0 });\n                Ok(true)",
         replace: "                ticket.set_wakeup(wakeup);\n                Ok(false)",
-        suites: &[COMMANDS],
+        suites: &[WAITING, COMMANDS],
     },
     Mutant {
         name: "abandoned-owner-can-win-later",
@@ -130,5 +136,75 @@ pub(super) const MUTANTS: &[Mutant] = &[
         find: "            self.channels.hub().wake_all();",
         replace: "",
         suites: &[SUBSCRIPTIONS],
+    },
+    Mutant {
+        name: "hold-is-lost-when-a-renewal-says-so",
+        file: "crates/ferrisson-core/src/engine/hold.rs",
+        find: "() = time::sleep_until(valid_until) => {}",
+        replace: "() = std::future::pending() => { let _ = valid_until; }",
+        suites: &[WATCHDOG],
+    },
+    Mutant {
+        name: "renewal-comes-late",
+        file: "crates/ferrisson-core/src/engine/hold.rs",
+        find: "return Some(sent + lease / 3);",
+        replace: "return Some(sent + lease * 2);",
+        suites: &[WATCHDOG],
+    },
+    Mutant {
+        name: "each-hold-is-renewed-alone",
+        file: "crates/ferrisson-core/src/engine/keeper.rs",
+        find: "due.chunks(context.config.renewal_batch)",
+        replace: "due.chunks(1.min(context.config.renewal_batch))",
+        suites: &[WATCHDOG, COMMANDS],
+    },
+    Mutant {
+        name: "next-in-the-row-is-not-called",
+        file: "crates/ferrisson-core/src/engine/queue.rs",
+        find: "Some(next) if was_head => next.notify_one(),",
+        replace: "Some(_) if was_head => {}",
+        suites: &[WAITING],
+    },
+    Mutant {
+        name: "dropped-guard-keeps-the-lock",
+        file: "crates/ferrisson-core/src/lock/source.rs",
+        find: "hold.release_in_background();",
+        replace: "hold.retire();",
+        suites: &[WAITING],
+    },
+    Mutant {
+        name: "acquisition-cannot-be-repeated",
+        file: "crates/ferrisson-protocol/src/scripts/lock_acquire.lua",
+        find: "if redis.call('hexists', KEYS[1], ARGV[1]) == 0 then",
+        replace: "if true then",
+        suites: &[DIFFERENTIAL],
+    },
+    Mutant {
+        name: "value-is-set-whatever-is-expected",
+        file: "crates/ferrisson-protocol/src/scripts/bucket_compare_and_set.lua",
+        find: "if redis.call('get', KEYS[1]) ~= (ARGV[1] == '1' and ARGV[2]) then",
+        replace: "if false then",
+        suites: &[DIFFERENTIAL],
+    },
+    Mutant {
+        name: "more-permits-than-there-are",
+        file: "crates/ferrisson-protocol/src/scripts/semaphore_acquire.lua",
+        find: "if (tonumber(before) or 0) < tonumber(ARGV[1]) then",
+        replace: "if (tonumber(before) or 0) < 0 then",
+        suites: &[DIFFERENTIAL],
+    },
+    Mutant {
+        name: "memory-releases-for-anybody",
+        file: "crates/ferrisson-memory/src/state/lock.rs",
+        find: "Ok(self.hold(lock, now)?.filter(|hold| hold.value.is_held_by(owner)))",
+        replace: "let _ = owner;\n        self.hold(lock, now)",
+        suites: &[DIFFERENTIAL],
+    },
+    Mutant {
+        name: "memory-forgets-who-was-abandoned",
+        file: "crates/ferrisson-memory/src/state/lock.rs",
+        find: "if self.abandoned.contains(&(lock.name.clone(), owner), now) {",
+        replace: "if self.abandoned.contains(&(lock.name.clone(), owner), now) && false {",
+        suites: &[DIFFERENTIAL],
     },
 ];
