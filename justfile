@@ -19,3 +19,11 @@ check:
 # Do all that the gate does.
 ci:
     .ci/run
+
+# Break the code in many ways, and see that the tests find each.
+mutants *args:
+    cargo xtask mutants {{ args }}
+
+# Measure speed against the bare commands.
+bench *args:
+    cargo xtask bench {{ args }}
